@@ -127,4 +127,11 @@ struct eco_view eco_bind_view(const struct eco_array *array, const struct eco_ar
 struct eco_view eco_bind_array(const struct eco_layout *layout, const struct eco_args *args,
                                const struct eco_op *op, enum eco_inner which, int index);
 
+/* Columns of the caller's x and dx: I, or without parts that are arrays of their own. */
+int32_t eco_args_input(const struct eco_problem *problem, const struct eco_args *args);
+/* x of the first layer (eco_accumulator.copy is 0), or a part of it; `x` is what the layer reads.
+ * gradient: the same of dx. */
+struct eco_view eco_bind_x(const struct eco_layout *layout, const struct eco_args *args,
+                           const struct eco_view *x, int copy, bool gradient);
+
 #endif /* ECO_BOUND_H */

@@ -96,6 +96,9 @@ struct eco_args {
     int32_t T, N;
     const int32_t *lengths;
     const void *x;
+    /* [parts of x]: arrays of their own, and their rows; NULL: in x, or dense */
+    const void *const *inputs;
+    const size_t *input_rows;
     void *y;
     const void *initial[ECO_MAX_STATES];
     void *final[ECO_MAX_STATES];
@@ -123,6 +126,8 @@ struct eco_args {
     const void *dy;
     const void *dfinal[ECO_MAX_STATES];
     void *dx;
+    void *const *dinputs;
+    const size_t *dinput_rows;
     void *dinitial[ECO_MAX_STATES];
     void *dreset_state[ECO_MAX_STATES];
     const void *dstates[ECO_MAX_STATES];

@@ -226,6 +226,13 @@ typedef struct ecornn_io {
     const int32_t *rows;
     int32_t streams;  /**< with rows: streams that have states; else 0 */
     int32_t reserved; /**< 0 */
+    /** NULL: the parts of x that the cell's text declares are columns of x.  Else all are arrays of
+     * their own, in the text's order, [T,N,1] or [T,N,H], ordered as x, and x has the other columns
+     * only (NULL if there are none).  Only on a CPU, for a plan of one model's layers, without a
+     * mask and repeated padding. */
+    const void *const *inputs;
+    /** With inputs: elements from one row of each to the next, 0: its width; NULL: all are 0. */
+    const size_t *input_rows;
 } ecornn_io;
 
 /**
@@ -269,6 +276,10 @@ typedef struct ecornn_gradient {
     const struct ecornn_gradient *const *layers;
     const struct ecornn_gradient *tangent; /**< ecornn/experimental.h; else NULL */
     void *const *dparams;                  /**< only of tangents, else NULL: see ecornn_unpack */
+    /** With io.inputs, whose dx has no columns of parts: shaped as inputs; NULL, all or one, if not
+     * needed. */
+    void *const *dinputs;
+    const size_t *dinput_rows; /**< as io.input_rows */
 } ecornn_gradient;
 
 /**

@@ -117,6 +117,7 @@ struct eco_array_rules {
     uint32_t flags;            /* of its description */
     const ecornn_sizes *sizes; /* of the blocks */
     uint8_t required;          /* bits of eco_run_array.required */
+    bool without_x;            /* all of x is in io.inputs */
     uint8_t alignment[ECO_ARRAY_SHAPES];
     const char *within; /* which struct in io or gradient has them: "", or "tangent->" */
 };

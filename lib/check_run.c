@@ -49,7 +49,8 @@ static ecornn_status refuse(const struct eco_array_rules *rules, const struct ec
 
 static bool is_required(const struct eco_array_rules *rules, const struct eco_run_array *array)
 {
-    return (array->required & rules->required) != 0 &&
+    const bool none = rules->without_x && array->shape == ECO_ARRAY_INPUT;
+    return (array->required & rules->required) != 0 && !none &&
            (array->shape != ECO_ARRAY_BLOCK || eco_run_array_bytes(array, rules->sizes) > 0);
 }
 
@@ -80,6 +81,8 @@ struct eco_array_rules eco_array_rules(const struct eco_problem *problem,
                                     .within = "",
                                     .flags = problem->flags,
                                     .sizes = sizes,
+                                    .without_x =
+                                        args->inputs != NULL && eco_problem_rest(problem, 0) == 0,
                                     .required = is_empty(args)   ? ECO_NEVER_REQUIRED
                                                 : args->backward ? ECO_IN_RUNS | ECO_IN_BACKWARD
                                                                  : ECO_IN_RUNS,
@@ -158,6 +161,79 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
     return check_rows(plan, args);
 }
 
+/* ---- parts of x that are arrays of their own ------------------------------------------------- */
+
+/* `what` is "io.inputs" or "gradient.dinputs"; rows: the distances of their rows, or NULL. */
+static ecornn_status check_inputs(const struct ecornn_plan *plan, const char *what,
+                                  const void *const *inputs, const size_t *rows, bool required)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; status == ECORNN_OK && k < recipe->n_parts; k++) {
+        char name[40];
+        const size_t width = recipe->part[k].single ? 1 : (size_t)problem->H;
+        snprintf(name, sizeof name, "%s[%d]", what, k);
+        status = eco_check_pointer(name, inputs[k], required, eco_type_bytes(problem->type));
+        if (status == ECORNN_OK && rows != NULL && rows[k] != 0 && rows[k] < width)
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "the rows of %s are %zu apart, must be 0 or at least %zu, the width of "
+                            "part '%s'",
+                            name, rows[k], width, recipe->part[k].name);
+    }
+    return status;
+}
+
+/* What a run with io.inputs cannot have; NULL: nothing of it is there. */
+static const char *without_inputs(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const struct eco_problem *problem = &plan->problem;
+    if (plan->device->caps.own_memory)
+        return "a CPU: not on a GPU yet";
+    if (problem->models > 1)
+        return "one model";
+    if (args->mask != NULL || problem->repeats)
+        return "a run without a mask and repeated padding";
+    if (args->dinputs != NULL && problem->row_invariant && problem->D > 1 &&
+        eco_type_narrow(problem->type))
+        return "one direction, or F32, with ECORNN_ROW_INVARIANT";
+    return NULL;
+}
+
+static ecornn_status check_without_inputs(const struct eco_args *args)
+{
+    const struct {
+        const char *name;
+        const void *at;
+    } of_inputs[] = {{"io.input_rows", args->input_rows},
+                     {"gradient.dinputs", args->dinputs},
+                     {"gradient.dinput_rows", args->dinput_rows}};
+    for (size_t i = 0; i < sizeof of_inputs / sizeof *of_inputs; i++)
+        if (of_inputs[i].at != NULL)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL without io.inputs",
+                            of_inputs[i].name, of_inputs[i].at);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_all_inputs(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const struct eco_recipe *recipe = &plan->problem.cell->recipe;
+    const char *const needs = without_inputs(plan, args);
+    if (args->inputs == NULL)
+        return check_without_inputs(args);
+    if (recipe->n_parts == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.inputs is %p, but cell %s has no parts of x",
+                        (const void *)args->inputs, recipe->name);
+    if (needs != NULL)
+        return eco_fail(ECORNN_UNSUPPORTED, "io.inputs is set, which needs %s", needs);
+    const ecornn_status status =
+        check_inputs(plan, "io.inputs", args->inputs, args->input_rows, !is_empty(args));
+    return status == ECORNN_OK && args->dinputs != NULL
+               ? check_inputs(plan, "gradient.dinputs", (const void *const *)args->dinputs,
+                              args->dinput_rows, false)
+               : status;
+}
+
 ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const int64_t rows = (int64_t)args->N * (plan->problem.shared ? 1 : plan->problem.models);
@@ -167,6 +243,8 @@ ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_ar
         status = eco_check_overlap(args, &plan->sizes);
     if (status == ECORNN_OK)
         status = check_streams(plan, args);
+    if (status == ECORNN_OK)
+        status = check_all_inputs(plan, args);
     return status == ECORNN_OK && !plan->device->caps.own_memory
                ? eco_check_lengths(args->lengths, args->T, rows)
                : status;
@@ -199,6 +277,8 @@ void eco_args_read_io(struct eco_args *args, int32_t T, int32_t N, const ecornn_
                               .seed = io->seed,
                               .first_step = io->first_step,
                               .first_row = io->first_row,
+                              .inputs = io->inputs,
+                              .input_rows = io->input_rows,
                               .stream = io->stream};
     read_arrays(args, io, false);
 }
@@ -207,6 +287,8 @@ void eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradie
 {
     args->backward = true;
     args->accumulate = gradient->add != 0;
+    args->dinputs = gradient->dinputs;
+    args->dinput_rows = gradient->dinput_rows;
     read_arrays(args, gradient, true);
 }
 
@@ -250,6 +332,8 @@ static ecornn_status check_kind(const ecornn_plan *plan, const ecornn_io *io,
         if (eco_check_pointer(fields[i].name, fields[i].at, false, sizeof(void *)) != ECORNN_OK)
             return ECORNN_BAD_ARGUMENT;
     }
+    if ((io->inputs || g->dinputs) && plan->kind != ECO_PLAN_LAYERS)
+        return eco_fail(ECORNN_UNSUPPORTED, "io.inputs is set, which needs a plan of layers");
     if (io->rows && plan->kind != ECO_PLAN_LAYERS)
         return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which needs a plan of layers");
     if (!io->rows && io->streams != 0)

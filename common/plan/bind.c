@@ -81,6 +81,33 @@ static struct eco_view sequence(const struct binding *b, const void *data, size_
     return eco_view_column(&view, column);
 }
 
+int32_t eco_args_input(const struct eco_problem *problem, const struct eco_args *args)
+{
+    return args->inputs == NULL ? problem->I : eco_problem_rest(problem, 0);
+}
+
+struct eco_view eco_bind_x(const struct eco_layout *layout, const struct eco_args *args,
+                           const struct eco_view *x, int copy, bool gradient)
+{
+    const struct eco_problem *problem = layout->problem;
+    const struct binding binding = {.layout = layout, .args = args, .problem = problem};
+    const size_t *const rows = gradient ? args->dinput_rows : args->input_rows,
+                        own = eco_problem_is_single(problem, copy) ? 1 : (size_t)problem->H;
+    const int k = copy - 1;
+    if (copy == 0 || args->inputs == NULL)
+        return eco_view_column(x, (size_t)eco_problem_column(problem, copy));
+    const void *const data = !gradient               ? args->inputs[k]
+                             : args->dinputs != NULL ? args->dinputs[k]
+                                                     : NULL;
+    return sequence(&binding, data, rows == NULL || rows[k] == 0 ? own : rows[k], 0);
+}
+
+/* x, or dx, of the first layer. */
+static struct eco_view x_at(const struct binding *b, const void *data)
+{
+    return sequence(b, data, (size_t)eco_args_input(b->problem, b->args), 0);
+}
+
 /* This direction's columns of the caller's rows of D*P. */
 static struct eco_view output(const struct binding *b, const void *data)
 {
@@ -305,7 +332,7 @@ static struct eco_view x_of(const struct binding *b)
 {
     const struct eco_op below = {.layer = (uint8_t)(b->op->layer - 1)};
     if (b->op->layer == 0)
-        return sequence(b, b->args->x, (size_t)b->problem->I, 0);
+        return x_at(b, b->args->x);
     return (eco_layout_is_lean(b->layout) ? y_of : sequence_of)(b, &below);
 }
 
@@ -324,7 +351,7 @@ static void bind_input(const struct binding *b)
     b->bound->input = x_of(b);
     if (b->op->layer ==
         0) /* with batch-major order there is only one row here, whose steps are contiguous */
-        b->bound->input.row = (size_t)b->problem->I;
+        b->bound->input.row = (size_t)eco_args_input(b->problem, b->args);
 }
 
 /* Above the first layer: the gradient of y below, both directions. */
@@ -442,7 +469,7 @@ static void dx(const struct binding *b)
     } else if (b->op->layer > 0) {
         b->bound->dx = dinput_of(b);
     } else {
-        const size_t I = (size_t)b->problem->I;
+        const size_t I = (size_t)eco_args_input(b->problem, b->args);
         b->bound->dx = sequence(b, b->args->dx, I, 0);
         b->bound->dx.row = I;
         b->bound->dx.step = (size_t)b->args->N * I * eco_type_bytes(b->bound->dx.type);
@@ -455,8 +482,7 @@ static void scatter(const struct binding *b)
     b->bound->dsum = b->op->layer == 0 && eco_layout_sums_dx(b->problem)
                          ? array_of(b, ECO_INNER_DX, 0)
                          : (struct eco_view){0};
-    b->bound->dx =
-        b->op->layer > 0 ? dinput_of(b) : sequence(b, b->args->dx, (size_t)b->problem->I, 0);
+    b->bound->dx = b->op->layer > 0 ? dinput_of(b) : x_at(b, b->args->dx);
 }
 
 static void weights(const struct binding *b)

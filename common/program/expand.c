@@ -199,7 +199,8 @@ static struct eco_move move_of_steps(const struct eco_target *target, const stru
                              .t = op->t0,
                              .steps = op->t1 - op->t0,
                              .every = 1,
-                             .width = eco_problem_input(problem, op->layer),
+                             .width = op->layer == 0 ? eco_args_input(problem, target->args)
+                                                     : eco_problem_input(problem, op->layer),
                              .rows = op->layer == 0 ? ECO_ROWS_CLEARED : ECO_ROWS_LIVE,
                              .drop = op->layer > 0 && p > 0 && target->args->reserve != NULL,
                              .threshold = eco_random_threshold(p),
@@ -261,7 +262,7 @@ static void copy_x(const struct eco_target *target, const struct eco_move *all)
         const int copy = lowered->acc[a].copy;
         struct eco_move move = *all;
         move.to = eco_view_column(&all->to, (size_t)a * column);
-        move.from = eco_view_column(&all->from, (size_t)eco_problem_column(problem, copy));
+        move.from = eco_bind_x(target->layout, target->args, &all->from, copy, false);
         move.spreads = eco_problem_is_single(problem, copy);
         if (copy >= 0)
             emit(target, &move);
@@ -279,10 +280,12 @@ static void copy_dx(const struct eco_target *target, const struct eco_move *all)
     for (int a = 0; a < lowered->n_accs; a++) {
         const int copy = lowered->acc[a].copy;
         struct eco_move move = *all;
-        move.to = eco_view_column(&all->to, (size_t)eco_problem_column(problem, copy));
+        const bool own = copy > 0 && target->args->inputs != NULL;
+        move.to = eco_bind_x(target->layout, target->args, &all->to, copy, true);
         move.from = eco_view_column(&all->from, column(target, a));
         move.sums = eco_problem_is_single(problem, copy);
-        move.add = all->add || copy == 0;
+        move.add = (own ? all->op->add : all->add) || copy == 0;
+        move.rows = own ? ECO_ROWS_CLEARED : all->rows;
         if (copy >= 0)
             emit(target, &move);
     }
@@ -335,9 +338,9 @@ static void d_input(const struct eco_target *target, const struct eco_bound *bou
     move.width = eco_problem_rest(layout->problem, op->layer);
     move.rows = ECO_ROWS_LIVE;
     move.drop = false;
-    if (bound->dx.first == NULL)
+    if (bound->dx.first == NULL && target->args->dinputs == NULL)
         return;
-    if (eco_layout_matrix(layout, op->layer, ECO_WEIGHT_INPUT)->n > 0)
+    if (bound->dx.first != NULL && eco_layout_matrix(layout, op->layer, ECO_WEIGHT_INPUT)->n > 0)
         target->verbs->product(target->run, &product);
     else if (!product.add && move.width > 0) /* a cell without W: no product writes dx */
         emit(target, &move);

@@ -38,7 +38,7 @@ struct eco_move {
     bool add;
     bool to_accs; /* the units of `to` are stored in blocks, as eco_layout_acc_blocks */
     bool spreads; /* `from` is one element wide: all j read it; `to` is an accumulator */
-    bool sums;    /* `to` is one element wide, and becomes the sum over j */
+    bool sums;    /* `to` is one element wide, and receives the sum over j, rounded as sums are */
     bool pads;    /* elements of `to` between its width and the next row become 0 */
     bool drop;
     uint64_t threshold; /* draws below it drop an element */

@@ -122,6 +122,71 @@ void eco_reference_store_sequence(const struct eco_reference *run, void *array, 
                   from + ((size_t)t * (size_t)run->N + (size_t)n) * width, width);
 }
 
+/* Elements from one row of part k's array to the next. */
+static size_t part_row(const struct eco_reference *run, const size_t *rows, int k)
+{
+    const size_t own = run->problem->cell->recipe.part[k].single ? 1 : (size_t)run->problem->H;
+    return rows && rows[k] ? rows[k] : own;
+}
+
+/* The columns of part k, or of what precedes all parts, k = -1, in a row of x. */
+static size_t part_columns(const struct eco_reference *run, int k, size_t *width)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    size_t end = (size_t)run->problem->I, first = end;
+    for (int j = recipe->n_parts - 1; j >= 0 && j >= k; j--) {
+        end = first;
+        first -= recipe->part[j].single ? 1 : (size_t)run->problem->H;
+    }
+    *width = k < 0 ? first : end - first;
+    return k < 0 ? 0 : first;
+}
+
+void eco_reference_load_x(const struct eco_reference *run, double *to)
+{
+    const struct eco_args *args = run->args;
+    const size_t I = (size_t)run->problem->I;
+    if (args->inputs == NULL) {
+        eco_reference_load_sequence(run, to, args->x, I);
+        return;
+    }
+    for (int k = -1; k < run->problem->cell->recipe.n_parts; k++) {
+        size_t width;
+        const size_t column = part_columns(run, k, &width),
+                     row = k < 0 ? width : part_row(run, args->input_rows, k);
+        for (int32_t t = 0; t < run->T; t++)
+            for (int32_t n = 0; n < run->N; n++)
+                load(run, to + ((size_t)t * (size_t)run->N + (size_t)n) * I + column,
+                     !eco_reference_counts(run, t, n) ? NULL
+                     : k < 0                          ? args->x
+                                                      : args->inputs[k],
+                     callers_row(run, t, n) * row, width);
+    }
+}
+
+void eco_reference_store_dx(const struct eco_reference *run, const double *from)
+{
+    const struct eco_args *args = run->args;
+    const size_t I = (size_t)run->problem->I;
+    if (args->inputs == NULL) {
+        eco_reference_store_sequence(run, args->dx, from, I);
+        return;
+    }
+    for (int k = -1; k < run->problem->cell->recipe.n_parts; k++) {
+        size_t width;
+        const size_t column = part_columns(run, k, &width),
+                     row = k < 0 ? width : part_row(run, args->dinput_rows, k);
+        for (int32_t t = 0; t < run->T; t++)
+            for (int32_t n = 0; n < run->N; n++)
+                store(run,
+                      k < 0           ? args->dx
+                      : args->dinputs ? args->dinputs[k]
+                                      : NULL,
+                      callers_row(run, t, n) * row,
+                      from + ((size_t)t * (size_t)run->N + (size_t)n) * I + column, width);
+    }
+}
+
 /* Offset of state s of row n of the current layer and direction in the caller's [L*D,N,width]. */
 static size_t callers_state(const struct eco_reference *run, int s, int32_t n)
 {

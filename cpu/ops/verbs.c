@@ -66,13 +66,14 @@ static void spread(const struct eco_cpu_run *run, const struct rows_pair *row)
         set(row->to, eco_blocks_at(&blocks, j), row->to_type, value);
 }
 
-/* The sum of a row into a single number. */
+/* The sum of a row into a single number, rounded as sums are before it is added. */
 static void sum_up(const struct eco_move *move, const struct rows_pair *row)
 {
-    double sum = move->add ? get(row->to, 0, row->to_type) : 0;
+    double sum = 0;
     for (size_t j = 0; j < row->width; j++)
         sum += get(row->from, j, row->from_type);
-    set(row->to, 0, row->to_type, sum);
+    sum = eco_type_round(sum, eco_type_sum(row->to_type));
+    set(row->to, 0, row->to_type, move->add ? get(row->to, 0, row->to_type) + sum : sum);
 }
 
 /* The units of an accumulator, block by block. */
@@ -140,7 +141,7 @@ void eco_cpu_move(void *context, const struct eco_move *move)
                 move_row(run, move, i, n);
             else
                 memset(eco_cpu_row_at(run, &move->to, move->to_t + i, n), 0,
-                       (size_t)move->width * eco_type_bytes(move->to.type));
+                       (move->sums ? 1 : (size_t)move->width) * eco_type_bytes(move->to.type));
     }
 }
 

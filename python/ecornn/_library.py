@@ -35,7 +35,7 @@ def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4, first=(0, 0), par
     """ecornn_io: its fields in the order of _structs.IO up to reserve_bytes; the others by name, of
     which resets includes reset_state, first is a step and a row, and rows includes streams."""
     return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first, params, 0, layers, tangent,
-                   *rows, 0)
+                   *rows, 0, 0, 0)
 
 
 def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4, layers=0, tangent=0,
@@ -43,7 +43,7 @@ def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4, layers=0, ta
     """ecornn_gradient: its fields in the order of _structs.GRADIENT up to add; the others by name,
     those of states as tuples of four."""
     return GRADIENT.pack(GRADIENT_BYTES, *fields, 0, *dreset_state, *dstates, layers, tangent,
-                         dparams)
+                         dparams, 0, 0)
 
 
 def address_of(packed: bytes) -> int:

@@ -74,11 +74,11 @@ class Sizes(Sized):
     ]
 
 
-# ecornn_io: size, lengths, x, y, initial, final, weights, workspace, reserve, seed, stream, workspace_bytes, reserve_bytes, resets, reset_state, mask, states, first_step, first_row, params, added, layers, tangent, rows, streams, reserved
-IO = struct.Struct("@NPPP4P4PPPPQPNNP4PP4PIIPPPPPii0P")
+# ecornn_io: size, lengths, x, y, initial, final, weights, workspace, reserve, seed, stream, workspace_bytes, reserve_bytes, resets, reset_state, mask, states, first_step, first_row, params, added, layers, tangent, rows, streams, reserved, inputs, input_rows
+IO = struct.Struct("@NPPP4P4PPPPQPNNP4PP4PIIPPPPPiiPP0P")
 
-# ecornn_gradient: size, dy, dfinal, dx, dinitial, dweights, add, reserved, dreset_state, dstates, layers, tangent, dparams
-GRADIENT = struct.Struct("@NP4PP4PPii4P4PPPP0P")
+# ecornn_gradient: size, dy, dfinal, dx, dinitial, dweights, add, reserved, dreset_state, dstates, layers, tangent, dparams, dinputs, dinput_rows
+GRADIENT = struct.Struct("@NP4PP4PPii4P4PPPPPP0P")
 
 
 class Param(Sized):

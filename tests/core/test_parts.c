@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/type.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
@@ -170,7 +171,196 @@ START_TEST(nets_have_parts_between_layers)
 }
 END_TEST
 
+/* ---- parts that are arrays of their own ------------------------------------------------------ */
+
+enum { MOST = 1 << 14 };
+
+static const char mixed[] = "cell mixed(h, c; a[1], u[H], e[1], v[H])\n"
+                            "i  = sigmoid(u + R h + b)\n"
+                            "c' = a * c + i * tanh(W x + R h + e)\n"
+                            "h' = c' * i + v\n";
+static const char *const apart[] = {
+    "mixed/f64/train/T6/N5/I11/H3",
+    "mixed/train/bi/T6/N5/I21/H8",
+    "mixed/bf16/train/rev/T6/N5/I23/H9",
+    "mixed/bf16/train/bi/T6/N5/I23/H9",
+    "mixed/train/bi/batch-major/T6/N5/I21/H8/save:every:2",
+    "mixed/f32/int8/infer/T6/N5/I21/H8",
+    "mixed/f64/train/T6/N1/batch-major/I11/H3",
+    "copy/train/bi/T6/N5/I8/H7",
+};
+
+/* A row (t, n) of the caller's arrays. */
+static size_t row_of(const ecornn_desc *desc, int t, int n)
+{
+    return desc->flags & ECORNN_BATCH_MAJOR ? (size_t)n * (size_t)desc->steps + (size_t)t
+                                            : (size_t)t * (size_t)desc->batch + (size_t)n;
+}
+
+/* Copies between columns of a packed array and an array with a row of its own. */
+static void move_columns(const ecornn_desc *desc, char *packed, size_t column, char *own,
+                         size_t row, size_t width, bool back)
+{
+    const size_t element = eco_type_bytes(desc->type ? desc->type : ECORNN_F32);
+    for (int t = 0; t < desc->steps; t++)
+        for (int n = 0; n < desc->batch; n++) {
+            const size_t at = row_of(desc, t, n);
+            char *const one = packed + (at * (size_t)desc->input + column) * element,
+                        *const other = own + at * row * element;
+            memcpy(back ? one : other, back ? other : one, width * element);
+        }
+}
+
+/* The arrays of a run: in one array, and apart with gaps. */
+struct apart {
+    char x[MOST], dx[MOST], joined[MOST], rest[MOST], drest[MOST], y[2][MOST], dy[MOST];
+    char part[4][MOST], dpart[4][MOST];
+    const void *inputs[4];
+    void *dinputs[4];
+    size_t rows[4], drows[4], columns[5];
+};
+
+static void put_random(const ecornn_desc *desc, char *to, size_t n, size_t seed)
+{
+    for (size_t i = 0; i < n; i++)
+        eco_type_set(to, i, desc->type ? desc->type : ECORNN_F32, uniform_at(i + seed));
+}
+
+static void run_once(const struct planned *of, struct apart *all, bool own, const int32_t *lengths)
+{
+    const bool trains = of->desc.flags & ECORNN_TRAINING, rest = all->columns[0] > 0;
+    ecornn_io io = planned_io(of);
+    io.x = own ? (rest ? all->rest : NULL) : all->x;
+    io.y = all->y[own], io.lengths = lengths;
+    io.inputs = own ? all->inputs : NULL, io.input_rows = own ? all->rows : NULL;
+    check_ok(forward_all(of->plan, &io));
+    const ecornn_gradient gradient = {.size = sizeof gradient,
+                                      .dy = all->dy,
+                                      .dx = !own   ? all->dx
+                                            : rest ? all->drest
+                                                   : NULL,
+                                      .dinputs = own ? all->dinputs : NULL,
+                                      .dinput_rows = own ? all->drows : NULL};
+    if (trains)
+        check_ok(backward_all(of->plan, &io, &gradient));
+}
+
+/* The bits are those of a run in which the parts are columns of x. */
+START_TEST(arrays_of_their_own)
+{
+    static struct apart all;
+    static const int32_t lengths[] = {6, 2, 0, 5, 3};
+    const char *const problem = apart[_i / 4];
+    const bool ragged = _i % 2;
+    const size_t element = strstr(problem, "f64") ? 8 : strstr(problem, "bf16") ? 2 : 4;
+    struct planned of;
+    ecornn_cell *cell;
+    memset(&all, 0x55, sizeof all);
+    check_ok(ecornn_cell_parse(&cell, problem[0] == 'm' ? mixed : copy));
+    planned_open(&of, _i / 2 % 2 ? "cpu:2" : "reference", problem, cell);
+    const size_t h = (size_t)of.desc.hidden, rows = (size_t)of.desc.steps * (size_t)of.desc.batch,
+                 width[4] = {problem[0] == 'm' ? 1 : h, problem[0] == 'm' ? h : 1, 1, h},
+                 D = of.desc.flags & ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const int parts = problem[0] == 'm' ? 4 : 2;
+    size_t column = (size_t)of.desc.input;
+    static double params[1000];
+    for (size_t i = 0; i < 1000; i++)
+        eco_type_set(params, i, param_type_of(&of.desc), uniform_at(i));
+    planned_pack(&of, params, of.weights);
+    put_random(&of.desc, all.x, rows * (size_t)of.desc.input, 50);
+    put_random(&of.desc, all.dy, rows * D * h, 90);
+    for (int k = parts - 1; k >= 0; k--) {
+        column -= width[k];
+        all.inputs[k] = all.part[k], all.dinputs[k] = all.dpart[k];
+        all.rows[k] = k == 1 ? 0 : width[k] + (size_t)k, all.drows[k] = k == 2 ? 0 : width[k] + 2;
+        move_columns(&of.desc, all.x, column, all.part[k], k == 1 ? width[k] : all.rows[k],
+                     width[k], false);
+    }
+    all.columns[0] = column;
+    move_columns(&of.desc, all.x, 0, all.rest, column, column, false);
+    run_once(&of, &all, false, ragged ? lengths : NULL);
+    run_once(&of, &all, true, ragged ? lengths : NULL);
+    ck_assert_mem_eq(all.y[0], all.y[1], sizeof all.y[0]);
+    memset(all.joined, 0x55, sizeof all.joined);
+    if (of.desc.flags & ECORNN_TRAINING) {
+        move_columns(&of.desc, all.joined, 0, all.drest, column, column, true);
+        for (int k = 0; k < parts; column += width[k++])
+            move_columns(&of.desc, all.joined, column, all.dpart[k],
+                         k == 2 ? width[k] : all.drows[k], width[k], true);
+        ck_assert_mem_eq(all.joined, all.dx, sizeof all.dx);
+        /* the gaps between rows stay */
+        ck_assert_int_eq(all.dpart[0][width[0] * element], 0x55);
+    }
+    planned_close(&of);
+    ecornn_cell_free(cell);
+}
+END_TEST
+
 /* ---- what is refused ------------------------------------------------------------------------- */
+
+static void check_not_for(ecornn_device *device, const char *problem, const ecornn_cell *cell,
+                          const ecornn_io *given, const char *word)
+{
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    const ecornn_cell *const cells[] = {cell, NULL};
+    ecornn_io io = *given;
+    check_ok(ecornn_plan_create(&plan, device, problem, cells));
+    get_sizes(plan, &sizes);
+    io.weights = ecornn_alloc(device, sizes.weight_bytes + 1);
+    io.workspace = ecornn_alloc(device, sizes.workspace_bytes);
+    check_refused(forward_all(plan, &io), ECORNN_UNSUPPORTED, word);
+    ecornn_free(device, (void *)(uintptr_t)io.weights);
+    ecornn_free(device, io.workspace);
+    ecornn_plan_free(plan);
+}
+
+START_TEST(wrong_inputs_are_refused)
+{
+    struct planned of, plain;
+    ecornn_cell *cell;
+    double x[24], y[12];
+    const void *inputs[] = {x, NULL};
+    const size_t rows[] = {2, 0};
+    check_ok(ecornn_cell_parse(&cell, copy));
+    planned_open(&of, "cpu:1", "copy/f64/train/T2/N2/I4/H3/mask", cell);
+    planned_open(&plain, "cpu:1", "gru/f64/T2/N2/I4/H3", NULL);
+    fill(x, 24, 3);
+    memset(plain.weights, 0, plain.sizes.weight_bytes);
+    ecornn_io io = planned_io(&of);
+    ecornn_gradient gradient = {.size = sizeof gradient};
+    io.y = y, io.inputs = inputs;
+    REFUSES(forward_all(of.plan, &io), "io.inputs[1] is NULL");
+    inputs[1] = (const char *)x + 1;
+    REFUSES(forward_all(of.plan, &io), "io.inputs[1] is ");
+    inputs[1] = x;
+    io.input_rows = rows;
+    REFUSES(forward_all(of.plan, &io),
+            "the rows of io.inputs[0] are 2 apart, must be 0 or at least "
+            "3, the width of part 'u'");
+    io.input_rows = NULL;
+    io.mask = (const uint8_t *)"\1\1\1\1";
+    check_refused(forward_all(of.plan, &io), ECORNN_UNSUPPORTED,
+                  "io.inputs is set, which needs a run without a mask");
+    io.mask = NULL;
+    check_ok(forward_all(of.plan, &io));
+    io.inputs = NULL, io.x = x;
+    void *dinputs[] = {y, y};
+    gradient.dinputs = dinputs;
+    REFUSES(backward_all(of.plan, &io, &gradient), "must be NULL without io.inputs");
+    io.input_rows = rows;
+    REFUSES(forward_all(of.plan, &io), "without io.inputs");
+    io = planned_io(&plain);
+    io.x = x, io.y = y, io.inputs = inputs;
+    REFUSES(forward_all(plain.plan, &io), "but cell gru has no parts of x");
+    check_not_for(of.device, "copy/f64/T2/N2/I4/H3/models:2", cell, &io, "needs one model");
+    check_not_for(of.device, "f64/T2/N2/I4; copy/H3", cell, &io, "needs a plan of layers");
+    check_not_for(of.device, "gru/f64/T2/N2/I4/H3/tangent", cell, &io, "needs a plan of layers");
+    planned_close(&plain);
+    planned_close(&of);
+    ecornn_cell_free(cell);
+}
+END_TEST
 
 static const struct {
     const char *text, *problem, *word;
@@ -220,4 +410,5 @@ END_TEST
 
 TEST_MAIN("parts", {columns_are_those_of_the_head, sizeof devices / sizeof *devices},
           {nets_have_parts_between_layers, 1},
+          {arrays_of_their_own, 4 * sizeof apart / sizeof *apart}, {wrong_inputs_are_refused, 1},
           {what_is_wrong_is_said, sizeof wrong / sizeof *wrong})

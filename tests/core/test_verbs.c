@@ -251,11 +251,13 @@ START_TEST(sum_is_its_equation)
     const struct eco_view to = there(move.to), from = there(move.from);
     for (int32_t place = 0; place < m.args.N; place++) {
         const int32_t row = m.run.order != NULL ? m.order[place] : place;
-        double sum = move.add ? get(&m, &to, move.t, place, 0) : 0;
+        double sum = 0;
         for (int32_t i = 0; i < move.width; i++)
             sum += get(&m, &from, move.t, place, i);
         if (m.run.order == NULL || move.t < m.lengths[row])
-            set(&m, &to, move.t, place, 0, sum);
+            set(&m, &to, move.t, place, 0,
+                eco_type_round(sum, eco_type_sum(to.type)) +
+                    (move.add ? get(&m, &to, move.t, place, 0) : 0));
     }
     BY_TEAM(&m, move, &move);
     check_same((uint32_t)_i);
