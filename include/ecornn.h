@@ -98,8 +98,8 @@ ECORNN_API const char *ecornn_version(void);
  * that a run will have.
  *
  * device NULL: the CPU with all its cores.  cells: own cells that the text may name, which come
- * before built-in ones, terminated by NULL; NULL: none.  UNSUPPORTED if no algorithm of the device
- * can do it; the detail gives each algorithm's reason.
+ * before built-in ones and those of the library, terminated by NULL; NULL: none.  UNSUPPORTED if no
+ * algorithm of the device can do it; the detail gives each algorithm's reason.
  */
 ECORNN_API ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device,
                                             const char *text, const ecornn_cell *const *cells);
@@ -403,7 +403,8 @@ ECORNN_API ecornn_status ecornn_wait(ecornn_device *device, void *stream);
  * Schmidhuber 1997 with the forget gate of Gers 2000), "lstm-peephole" (Gers 2002), "lstm-coupled"
  * (f = 1 - i, Greff 2015), "gru" (reset after the product, as in cuDNN and PyTorch),
  * "gru-reset-first" (Cho 2014), "mgu" (Zhou 2016), "min-gru" "min-lstm" (Feng 2024), "sru" (Lei and
- * Zhang 2017), "qrnn" (Bradbury 2017), "slstm" (Beck 2024).
+ * Zhang 2017), "qrnn" (Bradbury 2017), "slstm" (Beck 2024); or one of the library of published
+ * cells, such as "lif" (ecornn_cell_library).  Neither is ever freed.
  *
  * Fails with BAD_CELL; the detail of a text begins with line:column.  On a CUDA device the first
  * plan of a cell from text compiles it with NVRTC and may keep the code in a folder of the user's.
@@ -414,6 +415,10 @@ ECORNN_API ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
 ECORNN_API void ecornn_cell_free(ecornn_cell *cell);
 /** The name of built-in cell number index, in a fixed order; BAD_ARGUMENT past the last. */
 ECORNN_API ecornn_status ecornn_cell_name(int index, const char **name);
+/** The name of cell number index of the library, in order of names, and its text, unless text is
+ * NULL; BAD_ARGUMENT past the last.  Wherever a text names a cell, cells that the caller gives come
+ * first, then built-in ones, then the library's. */
+ECORNN_API ecornn_status ecornn_cell_library(int index, const char **name, const char **text);
 /** Counts the states that the cell carries from step to step (LSTM 2, GRU 1).  start
  * [ECORNN_MAX_STATES], or NULL: the values at which they begin if a run is given no initial state.
  */
@@ -525,7 +530,8 @@ typedef struct {
 ECORNN_API ecornn_status ecornn_plan_create_desc(ecornn_plan **plan, ecornn_device *device,
                                                  const ecornn_desc *desc);
 /** Parses a problem string, as ecornn_plan_print shows one, to a description.  CELL names a
- * built-in cell, which is never freed, or `cell` if that is not NULL, which stays the caller's. */
+ * built-in cell or one of the library, which are never freed, or `cell` if that is not NULL, which
+ * stays the caller's. */
 ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem,
                                            const ecornn_cell *cell);
 /** Prints the plan (problem string, algorithms tried and why one was chosen, tape, sizes) as

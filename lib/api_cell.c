@@ -1,6 +1,6 @@
 /*
- * Cells: built-in ones by name or number, and cells from text.  Only common/cell knows what a text
- * means.
+ * Cells: built-in ones and those of the library by name or number, and cells from text. Only
+ * common/cell knows what a text means.
  */
 #include "ecornn.h"
 
@@ -19,6 +19,7 @@ struct parsed {
     struct ecornn_cell cell;
     atomic_int holders; /* plans, and the program until it frees the cell */
     atomic_bool freed;
+    bool kept; /* a cell of the library, which is never freed */
     char text[];
 };
 
@@ -46,13 +47,9 @@ const char *eco_cell_source_text(const ecornn_cell *cell)
     return parsed_of(cell) ? parsed_of(cell)->text : NULL;
 }
 
-static const ecornn_cell *find_builtin(const char *name)
+static bool is_name(const char *own, const char *name, size_t length)
 {
-    const ecornn_cell *cell;
-    for (int k = 0; (cell = eco_cell_builtin(k)) != NULL; k++)
-        if (strcmp(cell->recipe.name, name) == 0)
-            return cell;
-    return NULL;
+    return strncmp(own, name, length) == 0 && own[length] == '\0';
 }
 
 ecornn_status ecornn_cell_name(int index, const char **name)
@@ -67,17 +64,22 @@ ecornn_status ecornn_cell_name(int index, const char **name)
     return ECORNN_OK;
 }
 
-ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
+ecornn_status ecornn_cell_library(int index, const char **name, const char **text)
 {
-    if (!cell)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
-    if (!text)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
-    const ecornn_cell *const builtin = find_builtin(text);
-    if (builtin) {
-        *cell = (ecornn_cell *)(uintptr_t)builtin; /* no function changes a cell */
-        return ECORNN_OK;
-    }
+    const struct eco_library_text *const found = eco_cell_library(index);
+    if (!name)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "name is NULL");
+    if (!found)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, but the library has no such cell",
+                        index);
+    *name = found->name;
+    if (text)
+        *text = found->text;
+    return ECORNN_OK;
+}
+
+static ecornn_status parse(ecornn_cell **cell, const char *text)
+{
     const size_t length = strlen(text), bytes = sizeof(struct parsed) + length + 1;
     struct parsed *parsed = eco_alloc_zeroed(bytes);
     if (!parsed)
@@ -95,6 +97,54 @@ ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
     parsed->holders = 1;
     memcpy(parsed->text, text, length + 1);
     *cell = &parsed->cell;
+    return ECORNN_OK;
+}
+
+/* The cells of the library that were named so far, each made once. */
+static _Atomic(ecornn_cell *) library[ECO_LIBRARY_CELLS];
+
+static ecornn_status make_library_cell(int index, const ecornn_cell **cell)
+{
+    ecornn_cell *made = atomic_load(&library[index]), *first = NULL;
+    if (!made) {
+        const ecornn_status status = parse(&made, eco_cell_library(index)->text);
+        if (status != ECORNN_OK)
+            return status;
+        parsed_of(made)->kept = true;
+        if (!atomic_compare_exchange_strong(&library[index], &first, made)) {
+            eco_cell_release(made); /* another thread was faster */
+            made = first;
+        }
+    }
+    *cell = made;
+    return ECORNN_OK;
+}
+
+ecornn_status eco_cell_named(const char *name, size_t length, const ecornn_cell **cell)
+{
+    *cell = NULL;
+    for (int k = 0; !*cell && eco_cell_builtin(k); k++)
+        if (is_name(eco_cell_builtin(k)->recipe.name, name, length))
+            *cell = eco_cell_builtin(k);
+    for (int k = 0; !*cell && eco_cell_library(k); k++)
+        if (is_name(eco_cell_library(k)->name, name, length))
+            return make_library_cell(k, cell);
+    return ECORNN_OK;
+}
+
+ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
+{
+    if (!cell)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
+    if (!text)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
+    const ecornn_cell *named;
+    const ecornn_status status = eco_cell_named(text, strlen(text), &named);
+    if (status != ECORNN_OK)
+        return status;
+    if (!named)
+        return parse(cell, text);
+    *cell = (ecornn_cell *)(uintptr_t)named; /* no function changes a cell */
     return ECORNN_OK;
 }
 
@@ -123,7 +173,7 @@ ecornn_status ecornn_cell_states(const ecornn_cell *cell, int *count, double *st
 void ecornn_cell_free(ecornn_cell *cell)
 {
     struct parsed *const parsed = parsed_of(cell);
-    if (!parsed)
+    if (!parsed || parsed->kept)
         return;
     if (atomic_exchange(&parsed->freed, true))
         eco_fail(ECORNN_BAD_ARGUMENT, "cell %s was freed before", cell->recipe.name);

@@ -67,8 +67,10 @@ void eco_device_hold(ecornn_device *device);
 void eco_device_release(ecornn_device *device);
 void eco_cell_hold(const ecornn_cell *cell);
 void eco_cell_release(const ecornn_cell *cell);
-/* The text of a user's cell; NULL for a built-in cell or a tangent. */
+/* The text of a user's cell or of one of the library; NULL for a built-in cell or a tangent. */
 const char *eco_cell_source_text(const ecornn_cell *cell);
+/* The built-in cell of this name, or else the library's; it is never freed. NULL: there is none. */
+ecornn_status eco_cell_named(const char *name, size_t length, const ecornn_cell **cell);
 
 /* ---- plans of each kind ---------------------------------------------------------------------- */
 

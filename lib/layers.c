@@ -20,8 +20,11 @@ ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ec
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem is NULL");
     ecornn_desc parsed = {0};
     struct eco_caller caller;
+    ecornn_status status = cell ? ECORNN_OK : eco_cell_named(problem, strcspn(problem, "/"), &cell);
+    if (status != ECORNN_OK)
+        return status;
     eco_caller_begin(&caller);
-    const ecornn_status status = eco_problem_parse(&parsed, problem, cell);
+    status = eco_problem_parse(&parsed, problem, cell);
     eco_caller_end(&caller);
     return status == ECORNN_OK ? eco_give("desc", desc, &parsed, sizeof parsed) : status;
 }

@@ -1,6 +1,7 @@
 /*
  * cellgen: cell files to C, during the build.
  *     cellgen builtin FILE...   the texts, for common/cell/builtin.c
+ *     cellgen library FILE...   the same, for common/cell/library.c
  *     cellgen kernels FILE...   the stages, for a kernel template (doc/cells.md)
  *     cellgen print FILE...     the stages of a cell, for people
  * Links the compiler of cells and nothing else.
@@ -70,10 +71,9 @@ static void print_string(const char *text)
     }
 }
 
-static int print_builtin(const struct source *source, int n)
+static int print_texts(const struct source *source, int n, const char *type)
 {
-    puts("/* Printed by cellgen: the texts of the built-in cells. */");
-    puts("static const struct {\n    const char *name, *text;\n} builtin_text[] = {");
+    printf("/* Printed by cellgen: names and texts of cells. */\nstatic const %s = {\n", type);
     for (int i = 0; i < n; i++) {
         printf("    {\"%s\",\n     \"", source[i].cell.recipe.name);
         print_string(source[i].text);
@@ -81,6 +81,16 @@ static int print_builtin(const struct source *source, int n)
     }
     puts("};");
     return 0;
+}
+
+static int print_builtin(const struct source *source, int n)
+{
+    return print_texts(source, n, "struct {\n    const char *name, *text;\n} builtin_text[]");
+}
+
+static int print_library(const struct source *source, int n)
+{
+    return print_texts(source, n, "struct eco_library_text library_text[]");
 }
 
 static void print_row(const struct source *source, const char *way, int stages)
@@ -208,11 +218,13 @@ int main(int argc, char **argv)
     static const struct {
         const char *word;
         int (*print)(const struct source *source, int n);
-    } command[] = {
-        {"builtin", print_builtin}, {"kernels", print_kernels}, {"print", print_for_people}};
+    } command[] = {{"builtin", print_builtin},
+                   {"library", print_library},
+                   {"kernels", print_kernels},
+                   {"print", print_for_people}};
     const int n = argc - 2;
     if (n < 1) {
-        fprintf(stderr, "usage: cellgen builtin|kernels|print FILE...\n");
+        fprintf(stderr, "usage: cellgen builtin|library|kernels|print FILE...\n");
         return 2;
     }
     struct source *source = calloc((size_t)n, sizeof *source);

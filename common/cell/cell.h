@@ -311,4 +311,11 @@ bool eco_cell_replays_at_once(const struct ecornn_cell *cell, bool known);
 /* builtin.c: the built-in cells, compiled once; NULL past the last. */
 const struct ecornn_cell *eco_cell_builtin(int index);
 
+/* library.c: the texts of the library of cells, in order of names; NULL past the last. */
+struct eco_library_text {
+    const char *name, *text;
+};
+enum { ECO_LIBRARY_CELLS = 128 }; /* the most there can be */
+const struct eco_library_text *eco_cell_library(int index);
+
 #endif /* ECO_CELL_H */

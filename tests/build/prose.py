@@ -7,7 +7,8 @@
   the paths and headings of comments; doc/trust.md names no file or program that is gone.
 - Every environment variable that the sources read is in doc/guide/environment.md or
   doc/contributing/testing.md.
-- Every table in doc/measurements has a head and a line in its README; plots are those of the tables.
+- Every table in doc/measurements has a head and a line in its README; plots are those of the tables,
+  and the page of the library of cells is that of its cells.
 """
 import re
 import subprocess
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 
 LIBRARY = "lib common cpu gpu include".split()
-FOLDERS = LIBRARY + "bench doc examples python tests tools cmake".split()
+FOLDERS = LIBRARY + "bench cells doc examples python tests tools cmake".split()
 TEXT = {".c", ".h", ".cu", ".cuh", ".inc", ".cell", ".awk", ".py", ".sh", ".am", ".tap", ".map"}
 REWRITTEN = re.compile(r"(cpu|gpu)/ops/|lib/(net|models|tangent)")  # whole files will be replaced
 ENVIRONMENT = ["doc/guide/environment.md", "doc/contributing/testing.md"]
@@ -140,7 +141,7 @@ def look_at_environment(path, text, table):
 
 texts = {path: read(path) for path in sources()}
 names = {path.name for path in texts} | set(re.findall(r"\beco_\w+", "".join(texts.values())))
-pages = [Path("README.md"), Path("python/README.md"), *sorted(Path("doc").rglob("*.md"))]
+pages = [Path("README.md"), Path("cells/README.md"), Path("python/README.md"), *sorted(Path("doc").rglob("*.md"))]
 variables = {name for page in ENVIRONMENT for name in re.findall(r"`([A-Z_]+)`", read(page))}
 variables |= {"srcdir", "ECORNN_LT_VERSION"}
 look_at_counts()
@@ -157,8 +158,9 @@ look_for("doc/trust.md", read("doc/trust.md"), rf"(?<![\w./-])((?:{ALL})/[\w./-]
 for block in re.findall(r"```c\n(.*?)```", read("README.md"), flags=re.S):
     if block not in read("examples/hello.c"):
         complain("README.md", 1, "its program is not of examples/hello.c")
-plots = subprocess.run([sys.executable, "doc/plots/plot.py", "--check"], capture_output=True, text=True)
-if plots.returncode:
-    wrong.append(plots.stdout + plots.stderr)
+for script in ("doc/plots/plot.py", "cells/page.py"):
+    made = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    if made.returncode:
+        wrong.append(made.stdout + made.stderr)
 print("\n".join(wrong) or f"{len(pages)} pages")
 sys.exit(1 if wrong else 0)

@@ -15,9 +15,8 @@
 
 static void compile_file(const char *name)
 {
-    char file[96], text[ECO_MAX_TEXT + 1];
-    snprintf(file, sizeof file, "tests/cells/%s.cell", name);
-    ck_assert_msg(source_read(file, text, sizeof text), "%s", file);
+    char text[ECO_MAX_TEXT + 1];
+    ck_assert_msg(cell_read(name, text, sizeof text), "%s", name);
     compile(text);
 }
 

@@ -13,7 +13,7 @@ static const char *const list[] = {
     "lstm/f32/train/L2/T6/N4/I3/H16/P5/states/all-states/resets:30/first:9x2/dropout:0.2",
     "gru/f64/row-invariant/train/L2/T7/N4/I3/H19/states/all-states/dropout:0.3",
     "gru-reset-first/f32/train/T8/N3/I3/H24/states/all-states/save:every:3",
-    "zoneout-lstm/f32/train/L2/T7/N4/I3/H17/states/all-states/dropout:0.3",
+    "drawn-lstm/f32/train/L2/T7/N4/I3/H17/states/all-states/dropout:0.3",
 };
 enum { CASES = sizeof list / sizeof *list };
 

@@ -1,5 +1,5 @@
 /*
- * Runs every case of the sweep, and every cell of tests/cells, on the CPU backend and compares it
+ * Runs every case of the sweep, and every cell from text, on the CPU backend and compares it
  * with the reference, forward and backward. It uses each algorithm and each instruction set of this
  * machine, with one thread and with several.
  *

@@ -1,6 +1,6 @@
 /*
  * Backward computes again what forward did not save. Every training case of the sweep, and every
- * cell of tests/cells, runs with each policy on the CPU, with one thread and with several, and is
+ * cell from text, runs with each policy on the CPU, with one thread and with several, and is
  * compared with the reference. If products use the same kernels in the same order
  * (doc/numerics.md), the bits must also be those of the plan that saves all.
  *

@@ -1,7 +1,7 @@
 /*
  * Cases whose results are known without the reference: zeros, the bits of the same run cut into
- * episodes or with a cell compiled otherwise, and F64 on the same device. Also the cells of
- * tests/cells.
+ * episodes or with a cell compiled otherwise, and F64 on the same device. Also the cells
+ * from text.
  */
 #include "tests/gpu/comparison.h"
 #include "tests/kit/calls.h"

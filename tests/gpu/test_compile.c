@@ -61,12 +61,12 @@ static ecornn_cell *cell_number(int k)
 {
     ecornn_cell *cell = NULL;
     static char text[ECO_MAX_TEXT];
-    char name[64], inside[128];
+    char name[64] = "";
     if (k < builtins())
-        snprintf(inside, sizeof inside, "common/cell/%s.cell", cell_name(k));
-    else if (sweep_own_cell(k - builtins(), name))
-        snprintf(inside, sizeof inside, "tests/cells/%s.cell", name);
-    ck_assert_msg(source_read(inside, text, sizeof text), "%s", inside);
+        snprintf(name, sizeof name, "own-%s", cell_name(k));
+    else
+        sweep_own_cell(k - builtins(), name);
+    ck_assert_msg(cell_read(name, text, sizeof text), "%s", name);
     ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
     return cell;
 }

@@ -1,5 +1,5 @@
 /*
- * Runs every case of the sweep, and every cell of tests/cells, on the CUDA device with each
+ * Runs every case of the sweep, and every cell from text, on the CUDA device with each
  * algorithm and compares it with the reference. Each runs forward and backward, queued kernel by
  * kernel and from a graph.  Skipped, with the reason, where there is no device.
  *

@@ -92,17 +92,30 @@ bool source_read(const char *inside, char *text, size_t size)
     return true;
 }
 
+bool cell_read(const char *name, char *text, size_t size)
+{
+    static const char *const folder[] = {"cells", "tests/cells"};
+    char inside[256];
+    bool found = false;
+    if (strncmp(name, "own-", 4) == 0) {
+        snprintf(inside, sizeof inside, "common/cell/%s.cell", name + 4);
+        return source_read(inside, text, size);
+    }
+    for (int k = 0; !found && k < 2; k++) {
+        snprintf(inside, sizeof inside, "%s/%s.cell", folder[k], name);
+        found = source_read(inside, text, size);
+    }
+    return found;
+}
+
 /* False: the file does not exist or is not a cell. */
 static bool read_cell(ecornn_cell **cell, const char *name)
 {
-    char inside[256], text[16384];
-    const bool own = strncmp(name, "own-", 4) == 0;
-    snprintf(inside, sizeof inside, "%s/%s.cell", own ? "common/cell" : "tests/cells",
-             own ? name + 4 : name);
-    const bool found = source_read(inside, text, sizeof text);
+    char text[16384];
+    const bool found = cell_read(name, text, sizeof text);
     if (found && ecornn_cell_parse(cell, text) == ECORNN_OK)
         return true;
-    fprintf(stderr, "%s: %s: %s\n", name, inside, found ? ecornn_error_detail() : "no such file");
+    fprintf(stderr, "%s: %s\n", name, found ? ecornn_error_detail() : "no such cell");
     return false;
 }
 

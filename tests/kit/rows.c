@@ -23,13 +23,21 @@ static void fill_part(struct part part, int role, double value)
     part_each(part, role, part, role, fill, &value);
 }
 
+static bool draws(const struct eco_recipe *recipe)
+{
+    for (int k = 0; k < recipe->n_nodes; k++)
+        if (recipe->node[k].op == ECO_OP_BERNOULLI)
+            return true;
+    return false;
+}
+
 void rows_open(struct rows *rows, ecornn_device *device, const ecornn_desc *desc, int32_t N,
                bool ragged)
 {
     *rows = (struct rows){.desc = *desc};
     ck_assert_msg(rows_batch(rows, &rows->all, device, desc->steps, N), "%s",
                   ecornn_error_detail());
-    rows->by_place = desc->dropout > 0 || strstr(rows->all.of[0]->text, "zoneout") != NULL;
+    rows->by_place = desc->dropout > 0 || draws(&desc->cell->recipe);
     trial_fill(&rows->all, 1);
     rows->all.ragged = ragged;
     trial_point(&rows->all);

@@ -127,7 +127,7 @@ static const char *const chosen[] = {
     "lstm-peephole/f32/train/L2/T7/N5/I7/H16/P4/states/resets:30/lengths:random",
     "rnn-tanh/f32/train/L2/bi/T7/N5/I7/H33/states/resets:30/lengths:random",
     "projected-two-states/f32/train/L2/T5/N3/I4/H16/P6/states/resets:30",
-    "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/resets:30/lengths:random",
+    "drawn-lstm/f32/train/bi/T6/N4/I4/H17/states/resets:30/lengths:random",
     /* Masked steps, and padding that repeats. */
     "lstm/f32/train/L2/bi/T7/N5/I3/H19/states/mask:30/resets:30/lengths:random/repeat-padding/"
     "dropout:0.3/accumulate",
@@ -136,7 +136,7 @@ static const char *const chosen[] = {
     "gru/bf16/train/L2/bi/T7/N9/I33/H48/states/mask:40/lengths:random",
     "gru/f64/train/bi/T7/N3/I5/H16/states/mask:50/batch-major/null:dx",
     "gru-reset-first/f32/train/rev/T7/N9/I5/H40/mask:30/lengths:random/noreserve",
-    "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/mask:30/lengths:random",
+    "drawn-lstm/f32/train/bi/T6/N4/I4/H17/states/mask:30/lengths:random",
     /* Where a cell begins without given states, and again after a reset. */
     "four-states/f32/train/L2/bi/T7/N5/I3/H19/resets:30/lengths:random/accumulate",
     "four-states/bf16/train/rev/T7/N5/I3/H24/mask:30/save:every:2",
@@ -150,7 +150,7 @@ static const char *const chosen[] = {
     "gru/f32/train/L3/bi/T7/N5/I3/H40/all-states/mask:30/repeat-padding/lengths:random/resets:20",
     "gru/f64/train/L2/rev/T7/N5/I3/H16/states/all-states/null:dfinal",
     "projected-two-states/f32/train/T5/N3/I4/H16/P6/states/all-states",
-    "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/all-states/first:1000x3/lengths:random",
+    "drawn-lstm/f32/train/bi/T6/N4/I4/H17/states/all-states/first:1000x3/lengths:random",
     /* x itself: copied by an input product, chunk by chunk, and by a replay. */
     "sru/f32/train/L2/rev/T9/N5/I33/H33/states/lengths:random/save:every:4",
     "sru/bf16/train/L2/T7/N5/I40/H40/save:states/resets:20/dropout:0.2/accumulate",
@@ -189,7 +189,7 @@ static const char *const chosen[] = {
     "gru-reset-first/f32/int8/infer/L2/bi/T4/N9/I33/H70/states/lengths:random",
     "lstm/f32/int8/infer/bi/T4/N5/I3/H150/heads:6",
     "sru/f32/int8/infer/L2/rev/T9/N5/I33/H33/states/lengths:random",
-    "zoneout-lstm/f32/int8/infer/T6/N4/I4/H17/states/mask:30",
+    "drawn-lstm/f32/int8/infer/T6/N4/I4/H17/states/mask:30",
     "lstm/f32/int8-weights/infer/T5/N1/I7/H33/states",
     "gru/f32/int8-weights/infer/L2/bi/T4/N33/I70/H100/states/lengths:random",
     "lstm/f32/int8-weights/infer/T4/N5/I10/H75/heads:5/batch-major",
@@ -348,32 +348,56 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* The names of NAME.cell in a folder, in order. Exits where there are none or too many. */
+enum { MOST_CELLS = 128 };
+static int list_cells(const char *of, char *list[MOST_CELLS])
+{
+    char path[1024];
+    source_path(path, of);
+    *strrchr(path, '/') = '\0';
+    DIR *const folder = opendir(path);
+    int count = 0;
+    for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL && count < MOST_CELLS;) {
+        const size_t length = strlen(entry->d_name);
+        if (length > 5 && strcmp(entry->d_name + length - 5, ".cell") == 0)
+            list[count++] = strndup(entry->d_name, length - 5);
+    }
+    if (folder)
+        closedir(folder);
+    if (count == 0 || count == MOST_CELLS) { /* tests are not running yet */
+        fprintf(stderr, "%d cells in %s, must be 1 to %d\n", count, path, MOST_CELLS - 1);
+        exit(99);
+    }
+    qsort(list, (size_t)count, sizeof *list, by_name);
+    return count;
+}
+
+/* The names of tests/cells, then those of the library; read once. */
+static struct {
+    char *name[2 * MOST_CELLS];
+    int tests, all;
+} own;
+
+static void read_own(void)
+{
+    if (own.all > 0)
+        return;
+    own.tests = list_cells("tests/cells/arith.cell", own.name);
+    own.all = own.tests + list_cells("cells/lif.cell", own.name + own.tests);
+}
+
 bool sweep_own_cell(int index, char name[64])
 {
-    static char *list[64]; /* read once */
-    static int count = -1;
-    if (count < 0) {
-        char path[1024];
-        source_path(path, "tests/cells/zoneout-lstm.cell");
-        *strrchr(path, '/') = '\0';
-        DIR *folder = opendir(path);
-        count = 0;
-        for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL && count < 64;)
-            if (strlen(entry->d_name) > 5 &&
-                strcmp(entry->d_name + strlen(entry->d_name) - 5, ".cell") == 0)
-                list[count++] = strdup(entry->d_name);
-        if (folder)
-            closedir(folder);
-        if (count == 0 || count == 64) { /* tests are not running yet */
-            fprintf(stderr, "%d cells in %s, must be 1 to 63\n", count, path);
-            exit(99);
-        }
-        qsort(list, (size_t)count, sizeof *list, by_name);
-    }
-    if (index >= count)
-        return false;
-    snprintf(name, 64, "%.*s", (int)strlen(list[index]) - 5, list[index]);
-    return true;
+    read_own();
+    if (index < own.all)
+        snprintf(name, 64, "%s", own.name[index]);
+    return index < own.all;
+}
+
+int sweep_own_cells(void)
+{
+    read_own();
+    return own.all;
 }
 
 static const char *const own_option[] = {
@@ -387,25 +411,27 @@ static const char *const own_option[] = {
 };
 enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
 
-int sweep_own_cells(void)
-{
-    char name[64];
-    int n = 0;
-    while (sweep_own_cell(n, name))
-        n++;
-    return n;
-}
+/* Cells of tests/cells, which are there to test the compiler, run with every option; those of the
+ * library with some of them, others for each cell, unless every case runs. */
+enum { LIBRARY_OPTIONS = 3 };
 
 int sweep_own_count(void)
 {
-    return sweep_own_cells() * OWN_OPTIONS;
+    read_own();
+    return own.tests * OWN_OPTIONS +
+           (own.all - own.tests) * (tests_all() ? OWN_OPTIONS : LIBRARY_OPTIONS);
 }
 
 void sweep_own_text(int index, char text[CASE_TEXT])
 {
-    char name[64] = "";
-    sweep_own_cell(index / OWN_OPTIONS, name);
-    snprintf(text, CASE_TEXT, "%s/%s", name, own_option[index % OWN_OPTIONS]);
+    read_own();
+    const int tests = own.tests * OWN_OPTIONS;
+    int cell = index / OWN_OPTIONS, option = index % OWN_OPTIONS;
+    if (index >= tests && !tests_all()) {
+        cell = own.tests + (index - tests) / LIBRARY_OPTIONS;
+        option = (cell + 2 * ((index - tests) % LIBRARY_OPTIONS)) % OWN_OPTIONS;
+    }
+    snprintf(text, CASE_TEXT, "%s/%s", own.name[cell], own_option[option]);
 }
 
 bool sweep_policy(const char *text, int k, bool large, char policy[CASE_TEXT])

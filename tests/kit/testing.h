@@ -23,8 +23,8 @@
  *   /gates:F         F more in the biases of gates z and i
  *   /seed:K          of the inputs and of the run; else 1
  *
- * The cell is a built-in one, or tests/cells/CELL.cell, or own-CELL: common/cell/CELL.cell parsed
- * at run time.
+ * The cell is a built-in one, or cells/CELL.cell or tests/cells/CELL.cell, or own-CELL:
+ * common/cell/CELL.cell parsed at run time.
  */
 #ifndef TESTING_H
 #define TESTING_H
@@ -89,11 +89,13 @@ struct test_case {
     uint64_t seed;
 };
 
-/* The path of a file in the source tree, such as "tests/cells/x.cell". The tree is $srcdir, or else
+/* The path of a file in the source tree, such as "cells/lif.cell". The tree is $srcdir, or else
  * the current folder or one above it. */
 void source_path(char path[1024], const char *inside);
 /* Reads such a file, up to size - 1 characters; false: there is none. */
 bool source_read(const char *inside, char *text, size_t size);
+/* Reads a cell's text likewise, by the name that it has in a case. */
+bool cell_read(const char *name, char *text, size_t size);
 /* False, with a message on stderr: the string is wrong. */
 bool case_parse(struct test_case *test, const char *text);
 void case_free(struct test_case *test);
@@ -179,7 +181,8 @@ void sweep_text(const char *only, int index, char text[CASE_TEXT]);
  * large: also where the reference takes minutes. */
 enum { POLICIES = 3 };
 bool sweep_policy(const char *text, int k, bool large, char policy[CASE_TEXT]);
-/* Names of tests/cells/NAME.cell in order; false past the last. */
+/* Names of cells from text: those of tests/cells, then those of the library; false past the last.
+ */
 bool sweep_own_cell(int index, char name[64]);
 int sweep_own_cells(void);
 /* The cases of these cells. */
