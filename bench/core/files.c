@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "named.h"
 #include "say.h"
 
 enum { LINE_BYTES = 256 };
@@ -70,11 +71,19 @@ bool names_cell(const char *problem, const ecornn_cell *cell, const char *path)
                (int)length, name);
 }
 
-ecornn_cell *read_cell(const char *path)
+bool is_library_cell(const char *word)
+{
+    struct stat about;
+    return library_text(word) != NULL && stat(word, &about) != 0;
+}
+
+ecornn_cell *read_cell(const char *word)
 {
     char text[CELL_BYTES];
     ecornn_cell *cell = NULL;
-    if (read_text(path, text) && ecornn_cell_parse(&cell, text) != ECORNN_OK)
-        say("%s:%s", path, ecornn_error_detail());
+    const bool named = cell_named(word) != NULL || is_library_cell(word);
+    if ((named || read_text(word, text)) &&
+        ecornn_cell_parse(&cell, named ? word : text) != ECORNN_OK)
+        say("%s:%s", word, ecornn_error_detail());
     return cell;
 }

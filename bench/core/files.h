@@ -24,7 +24,10 @@ bool read_text(const char *path, char text[CELL_BYTES]);
 /* Whether the problem names this cell, from the file `path`.  False, with a line on standard error:
  * results of the cell would have the name of another one. */
 bool names_cell(const char *problem, const ecornn_cell *cell, const char *path);
-/* Reads a cell from a file; NULL, with a line on standard error, if there is none. */
-ecornn_cell *read_cell(const char *path);
+/* Whether a word names a cell of the library; it does not if there is a file of this name. */
+bool is_library_cell(const char *word);
+/* The built-in cell of this name, or one from a file, or one of the library; NULL, with a line on
+ * standard error, if there is none. */
+ecornn_cell *read_cell(const char *word);
 
 #endif /* BENCH_FILES_H */

@@ -5,19 +5,33 @@
 #define BENCH_NAMED_H
 
 #include <ecornn.h>
-
-/* A built-in cell; NULL if there is none of this name. */
-static inline const ecornn_cell *cell_named(const char *name)
-{
-    ecornn_cell *cell = NULL;
-    return ecornn_cell_parse(&cell, name) == ECORNN_OK ? cell : NULL;
-}
+#include <string.h>
 
 /* The name of a built-in cell; NULL past the last. */
 static inline const char *name_of_cell(int index)
 {
     const char *name = NULL;
     return ecornn_cell_name(index, &name) == ECORNN_OK ? name : NULL;
+}
+
+/* A built-in cell; NULL if there is none of this name. */
+static inline const ecornn_cell *cell_named(const char *name)
+{
+    ecornn_cell *cell = NULL;
+    for (int k = 0; !cell && name_of_cell(k); k++)
+        if (strcmp(name_of_cell(k), name) == 0 && ecornn_cell_parse(&cell, name) != ECORNN_OK)
+            return NULL;
+    return cell;
+}
+
+/* The text of a cell of the library; NULL if it has none of this name. */
+static inline const char *library_text(const char *name)
+{
+    const char *other, *text;
+    for (int k = 0; ecornn_cell_library(k, &other, &text) == ECORNN_OK; k++)
+        if (strcmp(other, name) == 0)
+            return text;
+    return NULL;
 }
 
 static inline int states_of_cell(const ecornn_cell *cell)

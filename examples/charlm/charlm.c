@@ -37,7 +37,7 @@ static const struct setting {
     double *number, low, high;
 } settings[] = {
     /* clang-format off */
-    {"cell", "NAME|FILE", "a built-in cell, or a file in the language of doc/cells.md (lstm)", &options.cell, NULL, 0, 0},
+    {"cell", "NAME|FILE", "a cell by name, or a file in the language of doc/cells.md (lstm)", &options.cell, NULL, 0, 0},
     {"hidden", "H", "units of a layer (256)", NULL, &options.hidden, 1, 65536},
     {"layers", "L", "recurrent layers (1)", NULL, &options.layers, 1, 1024},
     {"embedding", "E", "numbers that stand for a character (64)", NULL, &options.embedding, 1, 65536},
@@ -135,7 +135,7 @@ static ecornn_cell *choose_cell(struct file *file, const ecornn_cell **cell)
     *cell = file->cell_text && *file->cell_text ? NULL : find_cell(name);
     if (!*cell) {
         if (!options.resume)
-            file->cell_text = file_load(name, &bytes);
+            file->cell_text = cell_load(name, &bytes);
         if (ecornn_cell_parse(&parsed, file->cell_text) != ECORNN_OK)
             die(1, "%.100s:%s", name, ecornn_error_detail());
         if (strlen(file->cell_text) != bytes && !options.resume)

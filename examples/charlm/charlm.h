@@ -35,6 +35,8 @@ float random_uniform(uint64_t *state);
 double clock_seconds(void);
 /* The content of a regular file followed by a zero byte; the caller frees it. */
 char *file_load(const char *path, size_t *bytes);
+/* The text of a cell: that of a file, or of the library's cell if there is no file of this name. */
+char *cell_load(const char *word, size_t *bytes);
 
 /* ---- text.c: characters are bytes; the model sees the index of a byte in its alphabet ---------
  */

@@ -90,3 +90,15 @@ char *file_load(const char *path, size_t *bytes)
     fclose(file);
     return content;
 }
+
+char *cell_load(const char *word, size_t *bytes)
+{
+    const char *name, *text;
+    struct stat status;
+    for (int k = 0; stat(word, &status) && !ecornn_cell_library(k, &name, &text); k++)
+        if (strcmp(name, word) == 0) {
+            *bytes = strlen(text);
+            return memcpy(allocate(*bytes + 1, 1), text, *bytes);
+        }
+    return file_load(word, bytes);
+}

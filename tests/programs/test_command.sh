@@ -245,6 +245,23 @@ refuse 1 "wrong.cell:2:17: there is no function 'relux'" cell "$work/wrong.cell"
 refuse 1 "                  ^~~~~" cell "$work/wrong.cell"
 json "x['line'] == 2 and x['column'] == 17 and not x['good']" cell --json "$work/wrong.cell"
 json "x['good'] and x['states'] == 2" cell --json lstm
+has "# Source: E. Neftci" cell lif
+has "forward, stage 0" cell lif
+json "x['text'][1].startswith('# Source: ') and x['states'] == 2" cell --json lif
+has "Leaky integrate-and-fire" cell --list
+json "len(x) >= 53 and {'name': 'lstm', 'built in': True, 'about': 'built in'} in x" cell --json --list
+json "sum(not one['built in'] for one in x) >= 40" cell --json --list
+refuse 2 "--list does not take 'lif'" cell --list lif
+has "lif/f32/train" plan --device cpu:1 lif/train/T4/N3/I5/H6
+has "lif/f32/train" plan --device cpu:1 --cell lif lif/train/T4/N3/I5/H6
+has "GFLOP/s" bench --seconds 0.01 --device cpu:1 lru/T4/N3/I5/H6
+mkdir "$work/named" # a file comes before the library, and built-in cells before both
+printf "cell lif(h)\nh' = tanh(W x + R h)\n" > "$work/named/lif"
+cp "$work/named/lif" "$work/named/lstm"
+for word in lif:1 lstm:2; do
+    (cd "$work/named" && json "x['states'] == ${word#*:}" cell --json "${word%:*}") || exit 1
+done
+(cd "$work/named" && has "lif/f32/train" plan --device cpu:1 --cell lif lif/train/T4/N3/I5/H6) || exit 1
 has " passed, 0 failed" check --device cpu:1
 json "len(x) >= 2 and all(one['failed'] == 0 for one in x)" check --json
 ECORNN_FORCE=algorithm=none json "sum(one['passed'] for one in x) > 20" check --json --device cpu:1

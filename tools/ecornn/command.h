@@ -27,11 +27,12 @@ enum {
     TAKES_VERSUS = 1 << 12,
     TAKES_AGAIN = 1 << 13,
     TAKES_TIME = 1 << 14,
-    TAKES_THREADS = 1 << 15
+    TAKES_THREADS = 1 << 15,
+    TAKES_LIST = 1 << 16
 };
 
 struct options {
-    bool json, measure, regret, time, help;
+    bool json, measure, regret, time, list, help;
     const char *device, *cell, *shapes, *output, *recorded, *csv; /* NULL: not given */
     const char *versus, *threads;                                 /* likewise */
     double seconds;                                               /* 0: not given */

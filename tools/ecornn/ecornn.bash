@@ -13,7 +13,10 @@ _ecornn()
     --device)
         COMPREPLY=($(compgen -W 'cpu cuda reference' -- "$word"))
         return ;;
-    --cell | --shapes | --recorded | --csv | -o)
+    --cell)
+        COMPREPLY=($(compgen -f -W "$("${COMP_WORDS[0]}" cell --list 2> /dev/null | sed 's/ .*//')" -- "$word"))
+        return ;;
+    --shapes | --recorded | --csv | -o)
         COMPREPLY=($(compgen -f -- "$word"))
         return ;;
     --versus)
@@ -29,14 +32,15 @@ _ecornn()
     help:*) COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check' -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;
-    info:-* | cell:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
+    cell:-*) COMPREPLY=($(compgen -W '--list --json --help' -- "$word")) ;;
+    info:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
     wisdom:*)
         if [ "$COMP_CWORD" -eq 2 ]; then
             COMPREPLY=($(compgen -W 'list check' -- "$word"))
         else
             COMPREPLY=($(compgen -f -- "$word"))
         fi ;;
-    cell:*) COMPREPLY=($(compgen -f -- "$word")) ;;
+    cell:*) COMPREPLY=($(compgen -f -W "$("${COMP_WORDS[0]}" cell --list 2> /dev/null | sed 's/ .*//')" -- "$word")) ;;
     esac
 }
 complete -F _ecornn ecornn

@@ -21,8 +21,9 @@ static const struct option {
 #define FIELD(name) offsetof(struct options, name)
     {"--device", "NAME", "cpu, cpu:THREADS, cuda or cuda:NUMBER (default: the fastest)",
      TAKES_DEVICE, TEXT, FIELD(device)},
-    {"--cell", "FILE", "the cell of the problems, in the cell language", TAKES_CELL, TEXT,
-     FIELD(cell)},
+    {"--cell", "FILE", "the cell of the problems, in the cell language, or its name", TAKES_CELL,
+     TEXT, FIELD(cell)},
+    {"--list", NULL, "lists the cells that have names", TAKES_LIST, FLAG, FIELD(list)},
     {"--shapes", "FILE", "file with the lists for @LIST", TAKES_SHAPES, TEXT, FIELD(shapes)},
     {"--recorded", "FILE", "file with problems, as ECORNN_RECORD writes it", TAKES_RECORDED, TEXT,
      FIELD(recorded)},
@@ -144,7 +145,9 @@ static bool has_list(const struct options *options)
 /* Refuses options that would be ignored. */
 static bool check_operands(const struct options *options, const struct command *command)
 {
-    if (options->n < command->least)
+    if (options->list && options->n > 0)
+        return say("--list does not take '%s'", options->words[0]);
+    if (options->n < command->least && !options->list)
         return say("%s needs %s", command->name, command->operands);
     if (options->n > command->most)
         return say("%s does not take '%s'; \"ecornn %s --help\" says what it takes", command->name,
