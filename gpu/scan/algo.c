@@ -1,5 +1,5 @@
 /*
- * Algorithm scan, for cells that are linear in their states, each by itself. The steps of a
+ * Algorithm scan, for cells that are linear in their states, unit by unit. The steps of a
  * chunk are one launch, parallel over time, which reads and writes memory once. Products are those
  * of algorithm step.
  */
@@ -25,12 +25,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "does not support ECORNN_ROW_INVARIANT: its rows may depend on others";
     if (problem->projected)
         return "does not support projections";
-    if (problem->resets)
-        return "does not support resets";
-    if (problem->states)
-        return "does not support ECORNN_ALL_STATES";
-    if (problem->cell->lowered.linear.n_factors > problem->cell->recipe.n_states)
-        return "does not support states that depend on each other";
     if ((double)problem->N * problem->H > MOST_UNITS)
         return "needs fewer rows: one launch has too few blocks";
     if (!eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))

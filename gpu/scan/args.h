@@ -13,15 +13,8 @@
 #include "common/cell/limits.h"
 
 /* Each thread has some steps of ECO_SCAN_WIDE neighbouring units, and the next warp the next steps.
- * Units and warps of a block. */
-enum { ECO_SCAN_WIDE = 2, ECO_SCAN_UNITS = 32 * ECO_SCAN_WIDE, ECO_SCAN_WARPS = 8 };
-/* Steps of a thread and blocks of a multiprocessor by the numbers of a step in registers: few steps
- * of few numbers leave room for four blocks, which hide each other's memory; other steps are as
- * many as two blocks have room for. Doubles take twice the registers. */
-enum { ECO_SCAN_FEW = 3, ECO_SCAN_FEW_BACK = 4 }; /* as measured; four spill forward */
-#define ECO_SCAN_STEPS(numbers, few)                                                               \
-    ((numbers) <= (few) ? 4 : (numbers) <= 6 ? 8 : (numbers) <= 12 ? 4 : 2)
-#define ECO_SCAN_BLOCKS(numbers, few, bytes) (((numbers) <= (few) ? 16 : 8) / (bytes))
+ * Units of a block. */
+enum { ECO_SCAN_WIDE = 2, ECO_SCAN_UNITS = 32 * ECO_SCAN_WIDE };
 
 /* Rows of steps: element (t, n, u) of the chunk is at (t - t0) * step + n * row + u; or NULL. */
 struct eco_scan_array {
@@ -35,7 +28,8 @@ struct eco_scan_array {
  * 4 bytes travel with the number of the tile that reads them. Before the launch all words and the
  * ticket are 0. Example: T=1000 in tiles of 64 steps: the tile with steps 64 to 127, number 1,
  * folds its steps into a factor and a term, waits until all its words of `passed` have a 1, and
- * replaces them by its own with a 2.
+ * replaces them by its own with a 2. Sums of gradients of reset states travel in the same way, in
+ * `summed`.
  *
  * Masked rows (t >= length), forward: states stay and y is 0; backward: dacc is 0, carry stays.
  * Types are those of a stage (cell/args.h).
@@ -67,6 +61,14 @@ struct eco_scan_call {
     struct eco_scan_array before[ECO_MAX_STATES], initial[ECO_MAX_STATES], carry[ECO_MAX_STATES];
     uint32_t *ticket;
     uint64_t *passed;
+    /* With resets: the row starts at its step t if byte t + resets_ahead, [T,rows], is not 0. */
+    const uint8_t *resets;
+    int32_t resets_ahead, resets_end;            /* end: T, whatever the chunk */
+    struct eco_scan_array start[ECO_MAX_STATES]; /* data NULL: 0 */
+    /* Backward. dstart: sums of gradients of starts; data NULL: not needed; summed NULL: none is.
+     * given: the caller's gradients of states after steps, besides dy. */
+    struct eco_scan_array dstart[ECO_MAX_STATES], given[ECO_MAX_STATES];
+    uint64_t *summed;
 };
 
 #endif /* ECO_GPU_SCAN_ARGS_H */

@@ -73,6 +73,20 @@ ECO_DEVICE void read_states_around(const struct eco_scan_call *call,
     }
 }
 
+/* Puts starts in place of the states before resets. */
+template <int STEPS>
+ECO_DEVICE void replace_states(const struct scan_position *position,
+                               struct scan_step step[STEPS][ECO_SCAN_WIDE])
+{
+#pragma unroll
+    for (int i = 0; i < STEPS * SCAN_STATES * ECO_SCAN_WIDE; i++) {
+        const int s = i / ECO_SCAN_WIDE % SCAN_STATES, w = i % ECO_SCAN_WIDE,
+                  k = i / ECO_SCAN_WIDE / SCAN_STATES;
+        if (position->resets >> k & 1)
+            step[k][w].before[s] = start_of(step[k][w].call, position, s, w);
+    }
+}
+
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void read_saved(const struct eco_scan_call *call, const struct scan_position *position,
                            struct scan_step step[STEPS][ECO_SCAN_WIDE])
@@ -117,17 +131,51 @@ ECO_DEVICE void read_dy(const struct eco_scan_call *call, const struct scan_posi
     }
 }
 
-/* Sets the gradient of output states: carried for the row's first step, else from dy. */
+/* The gradients that the caller gives besides dy, of the states after steps. */
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void add_given(const struct eco_scan_call *call, const struct scan_position *position,
+                          struct scan_units<real> given[SCAN_GIVEN][STEPS])
+{
+    const int32_t last = last_of(call, position);
+#pragma unroll
+    for (int s = 0; s < SCAN_GIVEN; s++) {
+        const struct elements<narrow> rows =
+            elements_of<narrow>(call, position, &call->given[s], 0);
+#pragma unroll
+        for (int k = 0; k < STEPS; k++) {
+            struct scan_units<real> more;
+            more = {};
+            if (rows.at)
+                more = real_units(read_units<WHOLE, narrow>(
+                    position, scan_element(&rows, inside<WHOLE>(k, last))));
+#pragma unroll
+            for (int w = 0; w < ECO_SCAN_WIDE; w++)
+                given[s][k].of[w] = s == 0 ? given[s][k].of[w] + more.of[w] : more.of[w];
+        }
+    }
+}
+
+/* The gradient of a state after step k: what is carried, and what the caller gives. */
+template <int STEPS>
+ECO_DEVICE vec gradient_of(const struct scan_units<real> given[SCAN_GIVEN][STEPS], int s, int k,
+                           int w, vec carry)
+{
+    return s < SCAN_GIVEN ? carry + given[s][k].of[w] : carry;
+}
+
+/* Sets the gradient of output states: carried for the row's first step, else only given. */
+template <int STEPS>
 ECO_DEVICE void take_outputs(const struct eco_scan_call *call, const struct scan_position *position,
-                             struct scan_step *at, int32_t p, int w, vec dy)
+                             struct scan_step *at, int k, int w,
+                             const struct scan_units<real> given[SCAN_GIVEN][STEPS])
 {
 #pragma unroll
     for (int s = 0; s < SCAN_STATES; s++) {
         if (is_linear(s))
             continue;
-        const bool comes = p == position->from && !(call->zero_carry >> s & 1);
+        const bool comes = position->first + k == position->from && !(call->zero_carry >> s & 1);
         const vec carry = comes ? *plane_at<const real>(&call->carry[s], position, w) : (real)0;
-        at->dnext[s] = s == 0 ? carry + dy : carry;
+        at->dnext[s] = gradient_of<STEPS>(given, s, k, w, carry);
     }
 }
 
@@ -177,36 +225,50 @@ ECO_DEVICE void leave_gradients(const struct eco_scan_call *call,
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
-/* Folds all steps of each unit into a factor and a term. */
+/* Adds to a step's terms what it makes of the gradients that the caller gives after it. */
+template <int STEPS>
+ECO_DEVICE void add_to_terms(struct scan_step *at, int k, int w,
+                             const struct scan_units<real> given[SCAN_GIVEN][STEPS])
+{
+#pragma unroll
+    for (int s = 0; s < SCAN_STATES; s++)
+#pragma unroll
+        for (int v = 0; v < SCAN_GIVEN; v++)
+            if (is_linear(s) && is_coupled(s, v))
+                at->term[s] = made_of(at->factor[factor_of(s, v)], given[v][k].of[w]) + at->term[s];
+}
+
+/* Folds all steps of each unit into factors and terms. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void
 fold_steps_back(const struct eco_scan_call *call, const struct scan_position *position,
                 struct scan_step step[STEPS][ECO_SCAN_WIDE],
-                const struct scan_units<real> dy[STEPS], vec factor[SCAN_STATES][ECO_SCAN_WIDE],
-                vec term[SCAN_STATES][ECO_SCAN_WIDE])
+                const struct scan_units<real> given[SCAN_GIVEN][STEPS],
+                vec factor[SCAN_FACTORS][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
 {
+    const vec none[SCAN_STATES] = {0};
 #pragma unroll
     for (int i = 0; i < STEPS * ECO_SCAN_WIDE; i++) {
         const int k = i % STEPS, w = i / STEPS;
         struct scan_step *at = &step[k][w];
         if (!WHOLE && !counts(position, position->first + k))
             continue;
-        take_outputs(call, position, at, position->first + k, w, dy[k].of[w]);
+        take_outputs<STEPS>(call, position, at, k, w, given);
         SCAN_LINEAR_BACKWARD(at);
-#pragma unroll
-        for (int s = 0; s < SCAN_STATES; s++)
-            if (is_linear(s))
-                fold(&factor[s][w], &term[s][w], at->factor[s],
-                     s == 0 ? at->factor[s] * dy[k].of[w] + at->term[s] : at->term[s]);
+        add_to_terms<STEPS>(at, k, w, given);
+        fold(w, at->factor, at->term, factor, term);
+        if (SCAN_RESETS && (position->resets >> k & 1))
+            fold_reset(w, none, factor, term);
     }
 }
 
-/* Runs the steps of unit w, one after the other. */
+/* Runs the steps of unit w, one after the other. sum: adds the gradients of starts. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
                               struct scan_step step[STEPS][ECO_SCAN_WIDE],
-                              const struct scan_units<real> dy[STEPS],
-                              vec carry[SCAN_STATES][ECO_SCAN_WIDE])
+                              const struct scan_units<real> given[SCAN_GIVEN][STEPS],
+                              vec carry[SCAN_STATES][ECO_SCAN_WIDE],
+                              vec sum[SCAN_STATES][ECO_SCAN_WIDE])
 {
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
@@ -216,12 +278,49 @@ ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
             if (is_linear(s))
-                at->dnext[s] = s == 0 ? carry[s][w] + dy[k].of[w] : carry[s][w];
+                at->dnext[s] = gradient_of<STEPS>(given, s, k, w, carry[s][w]);
         SCAN_BACKWARD(at);
 #pragma unroll
-        for (int s = 0; s < SCAN_STATES; s++)
+        for (int s = 0; s < SCAN_STATES; s++) {
             carry[s][w] = at->dbefore[s];
+            if (SCAN_RESETS && (position->resets >> k & 1)) {
+                sum[s][w] += carry[s][w];
+                carry[s][w] = 0;
+            }
+        }
     }
+}
+
+/* ---- gradients of reset states --------------------------------------------------------------- */
+
+/* Adds the sums of a block's threads to those that the previous tiles pass on; the last tile adds
+ * all of them to the run's. */
+ECO_DEVICE void pass_sums_on(const struct eco_scan_call *call, const struct scan_position *position,
+                             struct scan_shared *shared, const vec sum[SCAN_STATES][ECO_SCAN_WIDE])
+{
+    vec total[SCAN_STATES][ECO_SCAN_WIDE] = {};
+#pragma unroll
+    for (int i = 0; i < SCAN_STATES * ECO_SCAN_WIDE; i++)
+        shared->start[position->warp][i / ECO_SCAN_WIDE][i % ECO_SCAN_WIDE][position->lane] =
+            sum[i / ECO_SCAN_WIDE][i % ECO_SCAN_WIDE];
+    __syncthreads();
+    if (position->warp > 0)
+        return;
+    if (position->tile > 0)
+        while (!__all_sync(0xffffffffu, receives(call->summed, position, total)))
+            __nanosleep(20);
+#pragma unroll
+    for (int i = 0; i < SCAN_STATES * ECO_SCAN_WIDE; i++) {
+        const int s = i / ECO_SCAN_WIDE, w = i % ECO_SCAN_WIDE;
+#pragma unroll
+        for (int k = 0; k < SCAN_WARPS; k++)
+            total[s][w] += shared->start[k][s][w][position->lane];
+        if (is_linear(s) && position->tile + 1 == position->tiles && position->there[w] &&
+            call->dstart[s].data)
+            *plane_at<real>(&call->dstart[s], position, w) += total[s][w];
+    }
+    if (position->tile + 1 < position->tiles)
+        send_on(call->summed, position, total);
 }
 
 template <int STEPS, bool WHOLE>
@@ -229,47 +328,47 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
                                const struct scan_position *position, struct scan_shared *shared)
 {
     struct scan_step step[STEPS][ECO_SCAN_WIDE];
-    vec factor[SCAN_STATES][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
-        carry[SCAN_STATES][ECO_SCAN_WIDE];
-    struct scan_units<real> dy[STEPS];
+    vec factor[SCAN_FACTORS][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
+        carry[SCAN_STATES][ECO_SCAN_WIDE], sum[SCAN_STATES][ECO_SCAN_WIDE] = {};
+    struct scan_units<real> given[SCAN_GIVEN][STEPS];
     begin_steps<STEPS>(call, position, step);
     read_saved<STEPS, WHOLE>(call, position, step);
-    read_dy<STEPS, WHOLE>(call, position, dy);
+    read_dy<STEPS, WHOLE>(call, position, given[0]);
+    if (SCAN_GIVES)
+        add_given<STEPS, WHOLE>(call, position, given);
     if (WHOLE)
         read_states_of_whole<STEPS>(call, position, step);
     else
         read_states_around<STEPS>(call, position, step);
+    if (SCAN_RESETS)
+        replace_states<STEPS>(position, step);
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++)
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++) {
             const bool begins = position->tile == 0 && is_linear(s) && !(call->zero_carry >> s & 1);
-            factor[s][w] = 1;
-            term[s][w] = 0;
+            begin_fold(s, w, factor, term);
             carry[s][w] = begins ? *plane_at<const real>(&call->carry[s], position, w) : (real)0;
         }
-    fold_steps_back<STEPS, WHOLE>(call, position, step, dy, factor, term);
+    fold_steps_back<STEPS, WHOLE>(call, position, step, given, factor, term);
     pass_on(call, position, shared, factor, term, carry);
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++)
-        do_steps_back<STEPS, WHOLE>(position, w, step, dy, carry);
+        do_steps_back<STEPS, WHOLE>(position, w, step, given, carry, sum);
     leave_gradients<STEPS, WHOLE>(call, position, step, carry);
+    if (SCAN_RESETS && call->summed)
+        pass_sums_on(call, position, shared, sum);
 }
 
-enum { BACKWARD_NUMBERS = SCAN_SAVES + 2 * SCAN_STATES };
-
-extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS,
-                                             ECO_SCAN_BLOCKS(BACKWARD_NUMBERS, ECO_SCAN_FEW_BACK,
-                                                             sizeof(real)))
+extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
     scan_backward(const __grid_constant__ struct eco_scan_call call)
 {
-    enum { STEPS = ECO_SCAN_STEPS(BACKWARD_NUMBERS, ECO_SCAN_FEW_BACK) };
     __shared__ struct scan_shared shared;
-    const struct scan_position position = scan_position_of(&call, &shared.ticket, STEPS);
-    if (position.whole && !has_begin(&call, &position, STEPS * ECO_SCAN_WARPS))
-        scan_tile_back<STEPS, true>(&call, &position, &shared);
+    const struct scan_position position = scan_position_of(&call, &shared.ticket, SCAN_STEPS);
+    if (position.whole && !has_begin(&call, &position, SCAN_STEPS * SCAN_WARPS))
+        scan_tile_back<SCAN_STEPS, true>(&call, &position, &shared);
     else
-        scan_tile_back<STEPS, false>(&call, &position, &shared);
+        scan_tile_back<SCAN_STEPS, false>(&call, &position, &shared);
 }
 
 #endif /* ECO_GPU_SCAN_BACKWARD_CUH */

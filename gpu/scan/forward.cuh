@@ -132,21 +132,33 @@ ECO_DEVICE void leave_steps(const struct eco_scan_call *call, const struct scan_
     write_steps<STEPS, WHOLE>(call, position, &call->y, 0, values);
 }
 
-/* Folds all steps of unit w into a factor and a term. */
+/* The states of unit w after a reset. */
+ECO_DEVICE void read_start(const struct eco_scan_call *call, const struct scan_position *position,
+                           int w, vec start[SCAN_STATES])
+{
+#pragma unroll
+    for (int s = 0; s < SCAN_STATES; s++)
+        start[s] = start_of(call, position, s, w);
+}
+
+/* Folds all steps of unit w into factors and terms. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void
 fold_steps(const struct scan_position *position, int w, struct scan_step step[STEPS][ECO_SCAN_WIDE],
-           vec factor[SCAN_STATES][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
+           vec factor[SCAN_FACTORS][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
 {
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
+        struct scan_step *at = &step[k][w];
         if (!WHOLE && !counts(position, position->first + k))
             continue;
-        SCAN_LINEAR_FORWARD(&step[k][w]);
-#pragma unroll
-        for (int s = 0; s < SCAN_STATES; s++)
-            if (is_linear(s))
-                fold(&factor[s][w], &term[s][w], step[k][w].factor[s], step[k][w].term[s]);
+        if (SCAN_RESETS && (position->resets >> k & 1)) {
+            vec start[SCAN_STATES];
+            read_start(at->call, position, w, start);
+            fold_reset(w, start, factor, term);
+        }
+        SCAN_LINEAR_FORWARD(at);
+        fold(w, at->factor, at->term, factor, term);
     }
 }
 
@@ -159,8 +171,11 @@ ECO_DEVICE void do_steps(const struct scan_position *position, int w,
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
 #pragma unroll
-        for (int s = 0; s < SCAN_STATES; s++)
+        for (int s = 0; s < SCAN_STATES; s++) {
+            if (SCAN_RESETS && (position->resets >> k & 1))
+                state[s][w] = start_of(step[k][w].call, position, s, w);
             step[k][w].before[s] = step[k][w].next[s] = state[s][w];
+        }
         if (WHOLE || counts(position, position->first + k))
             SCAN_FORWARD(&step[k][w]);
 #pragma unroll
@@ -174,7 +189,7 @@ ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_po
                           struct scan_shared *shared)
 {
     struct scan_step step[STEPS][ECO_SCAN_WIDE];
-    vec factor[SCAN_STATES][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
+    vec factor[SCAN_FACTORS][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
         state[SCAN_STATES][ECO_SCAN_WIDE];
     begin_steps<STEPS>(call, position, step);
     read_accs<STEPS, WHOLE>(call, position, step);
@@ -183,8 +198,7 @@ ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_po
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++) {
             const bool begins = position->tile == 0 && is_linear(s);
-            factor[s][w] = 1;
-            term[s][w] = 0;
+            begin_fold(s, w, factor, term);
             state[s][w] = begins ? state_at_begin(call, position, s, w) : (vec)0;
         }
         fold_steps<STEPS, WHOLE>(position, w, step, factor, term);
@@ -196,20 +210,15 @@ ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_po
     leave_steps<STEPS, WHOLE>(call, position, step);
 }
 
-enum { FORWARD_NUMBERS = SCAN_ACCS + SCAN_STATES };
-
-extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS,
-                                             ECO_SCAN_BLOCKS(FORWARD_NUMBERS, ECO_SCAN_FEW,
-                                                             sizeof(real)))
+extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
     scan_forward(const __grid_constant__ struct eco_scan_call call)
 {
-    enum { STEPS = ECO_SCAN_STEPS(FORWARD_NUMBERS, ECO_SCAN_FEW) };
     __shared__ struct scan_shared shared;
-    const struct scan_position position = scan_position_of(&call, &shared.ticket, STEPS);
+    const struct scan_position position = scan_position_of(&call, &shared.ticket, SCAN_STEPS);
     if (position.whole)
-        scan_tile<STEPS, true>(&call, &position, &shared);
+        scan_tile<SCAN_STEPS, true>(&call, &position, &shared);
     else
-        scan_tile<STEPS, false>(&call, &position, &shared);
+        scan_tile<SCAN_STEPS, false>(&call, &position, &shared);
     /* A row without a step in the chunk keeps its states. */
     if (position.from == position.to && position.tile == 0 && position.warp == 0)
 #pragma unroll

@@ -39,7 +39,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_boun
         call->wide_states |= (uint16_t)((next->type != run->layout->type) << s);
         if (next->mask == SIZE_MAX)
             call->next[s] = array_of(next, op->t0);
-        if (s > 0 && run->layout->training)
+        if (s > 0 && eco_layout_copies_states(run->layout))
             call->kept[s] = array_of(&bound->checkpoint[s], op->t0);
     }
     for (int a = 0; a < run->lowered->n_accs; a++)
@@ -60,6 +60,8 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound 
         call->initial[s] = plane_of(&bound->before_first[s], bound->first);
         call->begins |= (uint16_t)(bound->begins[s] << s);
         call->carry[s] = plane_of(&bound->carry[s], 0);
+        if (run->args->dstates[s] != NULL)
+            call->given[s] = array_of(&bound->all_states[s], t0);
     }
     call->y = array_of(&bound->dy, t0);
     call->wide_dy = bound->dy.type != run->layout->type;
@@ -67,7 +69,8 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound 
 
 /* ---- the exchange between tiles -------------------------------------------------------------- */
 
-/* A ticket, then what tiles pass on: 8 bytes for each 4 of the states of all groups of units. */
+/* A ticket, then what tiles pass on: 8 bytes for each 4 of the states of all groups of units, and,
+ * with resets, of the sums of their gradients. */
 enum { WORDS_ALIGNMENT = 256 };
 
 static size_t groups_of(const struct eco_problem *problem, int32_t rows)
@@ -75,16 +78,40 @@ static size_t groups_of(const struct eco_problem *problem, int32_t rows)
     return (size_t)rows * (((size_t)problem->H + ECO_SCAN_UNITS - 1) / ECO_SCAN_UNITS);
 }
 
-static size_t exchange_bytes(const struct eco_problem *problem, int32_t rows)
+static size_t passed_words(const struct eco_problem *problem, int32_t rows)
 {
     const size_t numbers =
         groups_of(problem, rows) * (size_t)problem->cell->recipe.n_states * ECO_SCAN_UNITS;
-    return WORDS_ALIGNMENT + numbers * 2 * eco_type_bytes(eco_type_sum(problem->type));
+    return numbers * eco_type_bytes(eco_type_sum(problem->type)) / sizeof(uint32_t);
+}
+
+static size_t exchange_bytes(const struct eco_problem *problem, int32_t rows)
+{
+    const size_t sets = problem->resets && problem->training ? 2 : 1;
+    return WORDS_ALIGNMENT + sets * passed_words(problem, rows) * sizeof(uint64_t);
 }
 
 size_t eco_scan_bytes(const struct eco_problem *problem)
 {
     return exchange_bytes(problem, problem->N);
+}
+
+/* ---- resets ---------------------------------------------------------------------------------- */
+
+/* The gradients of starts are summed if the caller wants them. */
+static void point_at_resets(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                            struct eco_scan_call *call)
+{
+    call->resets = run->args->resets;
+    call->resets_ahead = eco_op_reset(bound->op, 0);
+    call->resets_end = run->args->T;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        call->start[s] = plane_of(&bound->start[s], 0);
+        if (run->args->backward && run->args->dreset_state[s] != NULL) {
+            call->dstart[s] = plane_of(&bound->dstart[s], 0);
+            call->summed = call->passed + passed_words(run->problem, call->rows);
+        }
+    }
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -108,6 +135,7 @@ static bool has_pairs(const struct eco_gpu_run *run, const struct eco_scan_call 
                 is_wide(&call->y, call->wide_dy ? sum : element);
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
         wide = wide && is_wide(&call->kept[s], element) && is_wide(&call->before[s], element) &&
+               is_wide(&call->given[s], element) &&
                is_wide(&call->next[s], call->wide_states >> s & 1 ? sum : element);
     return wide;
 }
@@ -140,18 +168,23 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
         .passed = (uint64_t *)(void *)(room + WORDS_ALIGNMENT),
     };
     (backward ? point_at_kept : point_at_planes)(run, bound, &call);
+    if (run->args->resets != NULL)
+        point_at_resets(run, bound, &call);
     call.pairs = has_pairs(run, &call);
     return call;
 }
 
-/* Numbers of a step in registers, counted as in forward.cuh and backward.cuh. */
+static struct eco_scan_source source_of(const struct eco_problem *problem, bool backward)
+{
+    return (struct eco_scan_source){problem->cell, problem->type, problem->resets, problem->states,
+                                    backward};
+}
+
 static int32_t tile_steps(const struct eco_problem *problem, bool backward)
 {
-    const struct eco_lowered *lowered = &problem->cell->lowered;
-    const int states = problem->cell->recipe.n_states;
-    return ECO_SCAN_WARPS * (backward
-                                 ? ECO_SCAN_STEPS(lowered->n_saves + 2 * states, ECO_SCAN_FEW_BACK)
-                                 : ECO_SCAN_STEPS(lowered->n_accs + states, ECO_SCAN_FEW));
+    const struct eco_scan_source source = source_of(problem, backward);
+    const struct eco_scan_tiles tiles = eco_scan_tiles(&source);
+    return tiles.steps * tiles.warps;
 }
 
 static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
@@ -160,9 +193,11 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
     const bool backward = run->args->backward;
     struct eco_scan_call call = call_of(run, bound);
     const size_t groups = groups_of(run->problem, call.rows);
+    const struct eco_scan_source source = source_of(run->problem, backward);
+    const unsigned warps = (unsigned)eco_scan_tiles(&source).warps;
     const int32_t steps = tile_steps(run->problem, backward);
     const size_t tiles = ((size_t)call.steps + (size_t)steps - 1) / (size_t)steps;
-    const dim3 blocks = {(unsigned)(groups * tiles), 1, 1}, threads = {32, ECO_SCAN_WARPS, 1};
+    const dim3 blocks = {(unsigned)(groups * tiles), 1, 1}, threads = {32, warps, 1};
     void *arguments[] = {&call};
     if (run->status != ECORNN_OK)
         return;
@@ -208,8 +243,10 @@ void eco_scan_prepare(const struct ecornn_plan *plan)
     struct eco_own_text wanted[] = {{.n = 1, .name = {"scan_forward"}, .why = &why},
                                     {.n = 1, .name = {"scan_backward"}, .why = &why}};
     const int n = problem->training ? 2 : 1;
-    for (int way = 0; way < n; way++)
-        wanted[way].text = eco_scan_text(problem->cell, problem->type, way);
+    for (int way = 0; way < n; way++) {
+        const struct eco_scan_source source = source_of(problem, way);
+        wanted[way].text = eco_scan_text(&source);
+    }
     eco_own_codes_get(plan->device->context, wanted, n);
     own->scan.used = wanted[0].code != NULL && wanted[n - 1].code != NULL;
     for (int way = 0; way < n && own->scan.used; way++)

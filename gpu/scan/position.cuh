@@ -15,15 +15,43 @@ struct scan_position {
     int32_t n, first;                       /* the thread's first step */
     int32_t unit[ECO_SCAN_WIDE];
     int32_t from, to;
+    uint32_t resets;           /* bit k: the row is reset before the thread's step k */
     bool there[ECO_SCAN_WIDE]; /* if not, another unit is read instead, and nothing is written */
     bool whole; /* all steps and units of the tile are active, and aligned as pairs */
 };
+
+ECO_DEVICE bool counts(const struct scan_position *position, int32_t p)
+{
+    return p >= position->from && p < position->to;
+}
+
+ECO_DEVICE int32_t time_of(const struct eco_scan_call *call, int32_t p)
+{
+    return call->t0 + (call->falls ? call->steps - 1 - p : p);
+}
+
+/* Needs the other members. */
+ECO_DEVICE uint32_t resets_of(const struct eco_scan_call *call,
+                              const struct scan_position *position, int32_t steps)
+{
+    uint32_t resets = 0;
+    if (!SCAN_RESETS || !call->resets)
+        return 0;
+    const int32_t end = call->lengths ? call->lengths[position->n] : call->resets_end;
+    for (int32_t k = 0; k < steps; k++) {
+        const int32_t p = position->first + k, at = time_of(call, p) + call->resets_ahead;
+        if (counts(position, p) && at < end &&
+            call->resets[(int64_t)at * call->rows + position->n] != 0)
+            resets |= 1u << k;
+    }
+    return resets;
+}
 
 ECO_DEVICE struct scan_position scan_position_of(const struct eco_scan_call *call,
                                                  uint32_t *shared_ticket, int32_t steps)
 {
     const int32_t across = (call->hidden + ECO_SCAN_UNITS - 1) / ECO_SCAN_UNITS;
-    const int32_t groups = across * call->rows, tile = steps * ECO_SCAN_WARPS;
+    const int32_t groups = across * call->rows, tile = steps * SCAN_WARPS;
     struct scan_position at;
     at.lane = (int32_t)threadIdx.x;
     at.warp = (int32_t)threadIdx.y;
@@ -35,7 +63,7 @@ ECO_DEVICE struct scan_position scan_position_of(const struct eco_scan_call *cal
     at.group = (int32_t)(*shared_ticket % (uint32_t)groups);
     at.n = at.group / across;
     const int32_t unit = at.group % across * ECO_SCAN_UNITS;
-    at.first = (at.tile * ECO_SCAN_WARPS + at.warp) * steps;
+    at.first = (at.tile * SCAN_WARPS + at.warp) * steps;
     const int32_t length = call->lengths ? call->lengths[at.n] - call->t0 : call->steps;
     const int32_t some = length < 0 ? 0 : length < call->steps ? length : call->steps;
     at.from = call->falls ? call->steps - some : 0;
@@ -49,17 +77,8 @@ ECO_DEVICE struct scan_position scan_position_of(const struct eco_scan_call *cal
         if (!at.there[w])
             at.unit[w] = call->hidden - 1;
     }
+    at.resets = resets_of(call, &at, steps);
     return at;
-}
-
-ECO_DEVICE bool counts(const struct scan_position *position, int32_t p)
-{
-    return p >= position->from && p < position->to;
-}
-
-ECO_DEVICE int32_t time_of(const struct eco_scan_call *call, int32_t p)
-{
-    return call->t0 + (call->falls ? call->steps - 1 - p : p);
 }
 
 /* ---- rows of steps --------------------------------------------------------------------------- */
@@ -196,6 +215,14 @@ ECO_DEVICE T *plane_at(const struct eco_scan_array *plane, const struct scan_pos
                        int w)
 {
     return (T *)plane->data + position->n * plane->row + position->unit[w];
+}
+
+/* The state of unit w after a reset. */
+ECO_DEVICE vec start_of(const struct eco_scan_call *call, const struct scan_position *position,
+                        int s, int w)
+{
+    return call->start[s].data ? to_real(*plane_at<const narrow>(&call->start[s], position, w))
+                               : (real)0;
 }
 
 #endif /* ECO_GPU_SCAN_POSITION_CUH */

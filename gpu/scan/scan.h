@@ -5,9 +5,21 @@
 #include "gpu/scan/args.h"
 #include "gpu/view/run.h"
 
-/* source_text.c: prints kernel scan_forward or scan_backward of a cell for a type of rows, for
- * NVRTC. The caller releases the text by eco_free. NULL: no memory. */
-char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows, bool backward);
+/* What a kernel is compiled for. resets, states: of the problem. */
+struct eco_scan_source {
+    const struct ecornn_cell *cell;
+    ecornn_type rows;
+    bool resets, states, backward;
+};
+/* A kernel's tiles: steps of a thread, warps of a block, blocks of a multiprocessor. */
+struct eco_scan_tiles {
+    int steps, warps, blocks;
+};
+/* source_text.c. */
+struct eco_scan_tiles eco_scan_tiles(const struct eco_scan_source *source);
+/* Prints kernel scan_forward or scan_backward for NVRTC. The caller releases the
+ * text by eco_free. NULL: no memory. */
+char *eco_scan_text(const struct eco_scan_source *source);
 
 /* launch.c: compiles the kernels of a plan, or stores the reason why not in the plan. */
 void eco_scan_prepare(const struct ecornn_plan *plan);

@@ -1,15 +1,43 @@
 /*
- * Prints the source of a cell's scan for NVRTC: numbers, words, the printed text, a kernel.
+ * Chooses the tiles of a cell's scan, and prints its source for NVRTC: numbers, words, the printed
+ * text, a kernel.
  */
 #include "gpu/scan/scan.h"
 
 #include "gpu/jit/compile.h"
 
-struct contents {
-    const struct ecornn_cell *cell;
-    ecornn_type rows;
-    bool backward;
-};
+#include <inttypes.h>
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+/* Values that a thread keeps in registers for a step. A thread has matrices for its two units, not
+ * for each step; of 16 factors, the most there are, it then has room for half as many steps. */
+static int numbers_of(const struct eco_scan_source *source)
+{
+    const struct eco_lowered *lowered = &source->cell->lowered;
+    const int states = source->cell->recipe.n_states, given = source->states ? states - 1 : 0,
+              coupled = (lowered->linear.n_factors - states + 1) / 2;
+    return coupled +
+           (source->backward ? lowered->n_saves + 2 * states + given : lowered->n_accs + states);
+}
+
+/* Few steps of few numbers leave room for four blocks, which hide each other's memory; other steps
+ * are as many as two blocks have room for. Doubles take twice the registers, and matrices of many
+ * doubles leave shared memory for half as many warps. */
+struct eco_scan_tiles eco_scan_tiles(const struct eco_scan_source *source)
+{
+    enum { FEW = 3, FEW_BACK = 4, SOME = 6, MANY = 12 }; /* as measured; four spill forward */
+    enum { MOST_BYTES = 96 }; /* of a unit in shared memory, if a block has eight warps */
+    const int numbers = numbers_of(source), few = source->backward ? FEW_BACK : FEW,
+              bytes = (int)eco_type_bytes(eco_type_sum(source->rows)),
+              shared = source->cell->lowered.linear.n_factors + 2 * source->cell->recipe.n_states;
+    const int steps = numbers <= SOME ? 8 : numbers <= MANY ? 4 : 2;
+    return (struct eco_scan_tiles){.steps = numbers <= few ? 4 : steps,
+                                   .warps = shared * bytes <= MOST_BYTES ? 8 : 4,
+                                   .blocks = (numbers <= few ? 16 : 8) / bytes};
+}
+
+/* ---- the text -------------------------------------------------------------------------------- */
 
 static void add(struct eco_text *text,
                 size_t (*emit)(const struct ecornn_cell *cell, char *text, size_t size),
@@ -28,17 +56,45 @@ static void add_function(struct eco_text *text, const char *macro, const char *c
     eco_text_add(text, "_%s\n", way);
 }
 
-static void print(const void *what, struct eco_text *text)
+static void add_counts(struct eco_text *text, const struct eco_scan_source *source)
 {
-    const struct contents *contents = what;
-    const struct ecornn_cell *cell = contents->cell;
-    const struct eco_lowered *lowered = &cell->lowered;
+    const struct eco_lowered *lowered = &source->cell->lowered;
+    const struct eco_scan_tiles tiles = eco_scan_tiles(source);
     eco_text_add(text,
                  "#define ECO_ROWS_%s 1\n#define SCAN_ACCS %d\n#define SCAN_DACCS %d\n"
-                 "#define SCAN_SAVES %d\n#define SCAN_STATES %d\n#define SCAN_LINEAR %u\n",
-                 eco_type_macro(contents->rows), lowered->n_accs,
-                 lowered->n_accs + lowered->n_extra, lowered->n_saves, cell->recipe.n_states,
-                 lowered->linear.states);
+                 "#define SCAN_SAVES %d\n#define SCAN_STATES %d\n#define SCAN_LINEAR %u\n"
+                 "#define SCAN_STEPS %d\n#define SCAN_WARPS %d\n#define SCAN_BLOCKS %d\n"
+                 "#define SCAN_RESETS %s\n#define SCAN_GIVES %s\n",
+                 eco_type_macro(source->rows), lowered->n_accs, lowered->n_accs + lowered->n_extra,
+                 lowered->n_saves, source->cell->recipe.n_states, lowered->linear.states,
+                 tiles.steps, tiles.warps, tiles.blocks, source->resets ? "true" : "false",
+                 source->states ? "true" : "false");
+}
+
+/* For each state in each state a bit, whether there is a factor, and four bits, its number. */
+static void add_factors(struct eco_text *text, const struct ecornn_cell *cell)
+{
+    const struct eco_linear *linear = &cell->lowered.linear;
+    uint64_t numbers = 0;
+    unsigned coupled = 0;
+    for (int s = 0; s < cell->recipe.n_states; s++)
+        for (int v = 0; v < cell->recipe.n_states; v++)
+            if (linear->factor[s][v] >= 0) {
+                coupled |= 1u << (s * ECO_MAX_STATES + v);
+                numbers |= (uint64_t)linear->factor[s][v] << 4 * (s * ECO_MAX_STATES + v);
+            }
+    eco_text_add(text,
+                 "#define SCAN_FACTORS %d\n#define SCAN_COUPLED 0x%xu\n"
+                 "#define SCAN_FACTOR_NUMBERS 0x%" PRIx64 "ull\n",
+                 linear->n_factors, coupled, numbers);
+}
+
+static void print(const void *what, struct eco_text *text)
+{
+    const struct eco_scan_source *source = what;
+    const struct ecornn_cell *cell = source->cell;
+    add_counts(text, source);
+    add_factors(text, cell);
     add_function(text, "SCAN_FORWARD", cell->recipe.name, "forward_0");
     add_function(text, "SCAN_BACKWARD", cell->recipe.name, "backward_0");
     add_function(text, "SCAN_LINEAR_FORWARD", cell->recipe.name, "scan_0");
@@ -46,11 +102,10 @@ static void print(const void *what, struct eco_text *text)
     eco_text_add(text, "#include \"gpu/scan/words.cuh\"\n");
     add(text, eco_cell_emit, cell);
     add(text, eco_cell_emit_scan, cell);
-    eco_text_add(text, "#include \"gpu/scan/%s.cuh\"\n",
-                 contents->backward ? "backward" : "forward");
+    eco_text_add(text, "#include \"gpu/scan/%s.cuh\"\n", source->backward ? "backward" : "forward");
 }
 
-char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows, bool backward)
+char *eco_scan_text(const struct eco_scan_source *source)
 {
-    return eco_print_text(print, &(struct contents){cell, rows, backward});
+    return eco_print_text(print, source);
 }

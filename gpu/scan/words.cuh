@@ -15,12 +15,39 @@
 #define SCAN_DACCS               1
 #define SCAN_SAVES               1
 #define SCAN_STATES              1
+#define SCAN_FACTORS             1
 #define SCAN_LINEAR              1u
+#define SCAN_COUPLED             0x1u
+#define SCAN_FACTOR_NUMBERS      0x0ull
+#define SCAN_STEPS               4
+#define SCAN_WARPS               8
+#define SCAN_BLOCKS              2
+#define SCAN_RESETS              false
+#define SCAN_GIVES               false
 #define SCAN_FORWARD(at)         ((void)(at))
 #define SCAN_LINEAR_FORWARD(at)  ((void)(at))
 #define SCAN_BACKWARD(at)        ((void)(at))
 #define SCAN_LINEAR_BACKWARD(at) ((void)(at))
 #endif
+
+/* Does a state that a step reads depend on state v before it, and by which factor? */
+ECO_DEVICE constexpr bool is_coupled(int s, int v)
+{
+    return SCAN_COUPLED >> (s * ECO_MAX_STATES + v) & 1;
+}
+ECO_DEVICE constexpr int factor_of(int s, int v)
+{
+    return (int)(SCAN_FACTOR_NUMBERS >> 4 * (s * ECO_MAX_STATES + v) & 15);
+}
+
+/* Is v the first state on which state s depends? */
+ECO_DEVICE constexpr bool is_first(int s, int v)
+{
+    return (SCAN_COUPLED >> s * ECO_MAX_STATES & ((1u << v) - 1)) == 0;
+}
+
+/* The states, from the first on, of which the caller gives gradients of every step. */
+enum { SCAN_GIVEN = SCAN_GIVES ? SCAN_STATES : 1 };
 
 struct scan_step {
     const struct eco_scan_call *call;
@@ -28,7 +55,7 @@ struct scan_step {
     vec acc[SCAN_ACCS], dacc[SCAN_DACCS], saved[SCAN_SAVES + 1];
     vec before[SCAN_STATES], next[SCAN_STATES];
     vec dnext[SCAN_STATES], dbefore[SCAN_STATES];
-    vec factor[SCAN_STATES], term[SCAN_STATES];
+    vec factor[SCAN_FACTORS], term[SCAN_STATES];
 };
 
 ECO_DEVICE vec load_acc(struct scan_step *at, int i)
@@ -59,6 +86,11 @@ ECO_DEVICE void store_linear(struct scan_step *at, int s, vec factor, vec term)
 {
     at->factor[s] = factor;
     at->term[s] = term;
+}
+/* pair: as of ECO_OP_STORE_COUPLED. */
+ECO_DEVICE void store_coupled(struct scan_step *at, int pair, vec factor)
+{
+    at->factor[factor_of(pair / ECO_MAX_STATES, pair % ECO_MAX_STATES)] = factor;
 }
 ECO_DEVICE void store_save(struct scan_step *at, int i, vec v)
 {

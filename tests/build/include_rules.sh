@@ -41,6 +41,7 @@ gpu/algo/        : include/ common/ gpu/device/rates.h gpu/view/ gpu/run/run.h g
 gpu/             : include/ common/ gpu/ config.h                                         : immintrin omp.h cblas
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
+tests/gpu/host/  : gpu/arch/ tests/gpu/host/                                           : cublas
 tests/build/consumer.c : include/                                                               : immintrin omp.h cblas cuda
 tests/           : include/ common/ tests/kit/ cpu/ gpu/algo/algo.h gpu/jit/compile.h gpu/device/rates.h gpu/device/cuda_compat.h gpu/gemm/ gpu/fused_step/fused_step.h gpu/wide_step/wide_step.h gpu/ops/ops.h gpu/persistent/persistent.h gpu/run/run.h gpu/scan/scan.h lib/ examples/ bench/core/ tools/ecornn/ config.h                    :
 tools/ecornn/program.c : include/ bench/core/program.h bench/versus/versus.h               : immintrin omp.h cblas cuda

@@ -145,7 +145,20 @@ static const char *const scanned[] = {
     "min-gru/f32/train/L2/rev/T300/N3/I9/H70/states/resets:2/gates:-5",
     "min-lstm/f32/train/L2/T300/N2/I8/H40/states/mask:20/save:states/gates:-5",
     "own-min-gru/f32/infer/L2/bi/T300/N3/I9/H70/states/all-states/gates:-5",
-    "two-averages/f32/train/L2/bi/T300/N3/I9/H70/states/save:every:40/gates:-5"};
+    "two-averages/f32/train/L2/bi/T300/N3/I9/H70/states/save:every:40/gates:-5",
+    /* rows that start anew, and states of every step */
+    "min-gru/f32/train/L2/bi/T300/N3/I9/H70/states/resets:2/lengths:random",
+    "qrnn/f32/train/rev/T130/N4/I40/H64/resets:5/all-states/lengths:random/batch-major",
+    "two-memories/f32/train/bi/T200/N3/I66/H66/states/all-states/resets:3/null:dstart",
+    "sru/f32/train/L2/T150/N3/I64/H64/states/all-states/save:every:40",
+    /* states that depend on each other */
+    "rotation/f32/train/L2/bi/T300/N3/I9/H70/states/lengths:random",
+    "rotation/f32/train/T260/N2/I64/H128/states/resets:3/all-states/batch-major",
+    "rotation/f32/infer/L2/rev/T513/N2/I8/H33/states/alias",
+    "oscillators/f32/train/bi/T200/N3/I8/H64/states/lengths:random/save:every:40",
+    "oscillators/f32/train/rev/T90/N3/I8/H33/states/resets:5/lengths:random/accumulate",
+    "tanks/f32/train/L2/bi/T150/N2/I40/H64/states/resets:5/all-states/lengths:random",
+    "tanks/f32/train/T100/N5/I9/H128/states/save:states"};
 enum { SCANNED = sizeof scanned / sizeof *scanned };
 
 START_TEST(agrees_in_scans)

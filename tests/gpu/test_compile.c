@@ -218,10 +218,12 @@ START_TEST(compiles_fused_kernels)
 }
 END_TEST
 
-static void compile_scan(const struct ecornn_cell *cell, ecornn_type type, int a)
+/* more: resets, and states of every step. */
+static void compile_scan(const struct ecornn_cell *cell, ecornn_type type, int a, bool more)
 {
     for (int backward = 0; backward < 2; backward++) {
-        struct eco_code code = compile_text(eco_scan_text(cell, type, backward), architecture[a]);
+        const struct eco_scan_source source = {cell, type, more, more, backward};
+        struct eco_code code = compile_text(eco_scan_text(&source), architecture[a]);
         ck_assert(contains(&code, backward ? "scan_backward" : "scan_forward"));
         eco_free(code.data);
     }
@@ -233,28 +235,35 @@ START_TEST(compiles_scans)
 {
     ecornn_cell *cell = cell_number(_i);
     const int types = ECO_TYPES - ECORNN_F32;
-    /* A GPU's scan refuses states that depend on each other. */
-    if (cell->lowered.linear.scans && cell->lowered.linear.n_factors <= cell->recipe.n_states)
-        compile_scan(cell, (ecornn_type)(ECORNN_F32 + _i % types), _i / types % architectures);
+    if (cell->lowered.linear.scans)
+        compile_scan(cell, (ecornn_type)(ECORNN_F32 + _i % types), _i / types % architectures,
+                     _i / 2 % 2);
     ecornn_cell_free(cell);
 }
 END_TEST
 
-/* A cell of as many states as are allowed, in doubles, needs all the shared memory that a kernel
- * has by default. */
+/* Cells of as many states as are allowed, in doubles, need all the shared memory that a kernel has
+ * by default: states by themselves, and states that depend on each other. */
 START_TEST(compiles_scans_of_most_states)
 {
+    static const char *const text[] = {"cell most(h, c, d, e)\n"
+                                       "f = sigmoid(W x + b)\n"
+                                       "c' = f * c + x\n"
+                                       "d' = f * d - x\n"
+                                       "e' = x * e + f\n"
+                                       "h' = c' * d' + e'\n",
+                                       "cell most(h, c, d, e)\n"
+                                       "f = sigmoid(W x + b)\n"
+                                       "c' = f * (c - h + d) + e\n"
+                                       "d' = f * d - c\n"
+                                       "e' = x * e + f * h\n"
+                                       "h' = h + c' * x + e'\n"};
     ecornn_cell *cell = NULL;
-    ck_assert_int_eq(ecornn_cell_parse(&cell, "cell most(h, c, d, e)\n"
-                                              "f = sigmoid(W x + b)\n"
-                                              "c' = f * c + x\n"
-                                              "d' = f * d - x\n"
-                                              "e' = x * e + f\n"
-                                              "h' = c' * d' + e'\n"),
-                     ECORNN_OK);
+    ck_assert_int_eq(ecornn_cell_parse(&cell, text[_i]), ECORNN_OK);
     ck_assert_int_eq(cell->recipe.n_states, ECO_MAX_STATES);
     ck_assert(cell->lowered.linear.scans);
-    compile_scan(cell, ECORNN_F64, 0);
+    ck_assert_int_eq(cell->lowered.linear.n_factors, _i == 0 ? 4 : 16);
+    compile_scan(cell, ECORNN_F64, 0, _i);
     ecornn_cell_free(cell);
 }
 END_TEST
@@ -490,7 +499,7 @@ int main(void)
     return suite_run(
         &program,
         SUITE_TESTS({compiles_every_cell, cells()}, {compiles_fused_kernels, cells() - builtins()},
-                    {compiles_scans, cells()}, {compiles_scans_of_most_states, 1},
+                    {compiles_scans, cells()}, {compiles_scans_of_most_states, 2},
                     {says_what_is_missing, 3}, {says_what_is_wrong, 1}, {compiles_side_by_side, 1},
                     {key_has_all_of_it, 1}, {compiles_once, 1}, {memory_may_be_short, 1},
                     {reads_no_files, 1}, {compiles_in_processes_at_once, 1}));
