@@ -25,7 +25,7 @@
 #define ECO_PAUSE() ((void)0)
 #endif
 
-/* Processors whose floating-point environment common/fp.c can set. */
+/* Processors whose floating-point environment common/caller.c can set. */
 #if defined(__SSE__)
 #define ECO_FP_SSE 1
 #elif defined(__aarch64__)

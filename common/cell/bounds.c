@@ -211,6 +211,18 @@ bool eco_cell_replays_at_once(const struct ecornn_cell *cell, bool known)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+int eco_cell_next_product(const struct eco_lowered *lowered, bool backward, int stage)
+{
+    int next = backward ? lowered->n_backward : lowered->n_forward;
+    for (int o = 0; o < lowered->n_operands; o++) {
+        const struct eco_operand *operand = &lowered->operand[o];
+        const int at = backward ? operand->backward : operand->forward;
+        if (at > stage && at < next)
+            next = at;
+    }
+    return next;
+}
+
 /* Two products, the second with a value of the first stage; backward the reverse? */
 static bool is_chain(const struct eco_lowered *lowered)
 {

@@ -113,18 +113,6 @@ static int put_columns(struct stage_range *h)
     return n;
 }
 
-int eco_cell_next_product(const struct eco_lowered *lowered, bool backward, int stage)
-{
-    int next = backward ? lowered->n_backward : lowered->n_forward;
-    for (int o = 0; o < lowered->n_operands; o++) {
-        const struct eco_operand *operand = &lowered->operand[o];
-        const int at = backward ? operand->backward : operand->forward;
-        if (at > stage && at < next)
-            next = at;
-    }
-    return next;
-}
-
 void eco_lower_carried(struct eco_lowered *lowered)
 {
     for (int pass = 0; pass < 2; pass++) {

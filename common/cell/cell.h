@@ -247,7 +247,7 @@ bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,
 bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoint,
                       struct eco_lowered *lowered, struct eco_cell_error *error);
 
-/* carried.c: the first stage after this one that begins with a product, or the number of stages. */
+/* bounds.c: the first stage after this one that begins with a product, or the number of stages. */
 int eco_cell_next_product(const struct eco_lowered *lowered, bool backward, int stage);
 
 /* compile.c: parse, gradient and lower. */
