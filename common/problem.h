@@ -93,6 +93,10 @@ bool eco_problem_writes_y(const struct eco_problem *problem);
 /* Does a training run use random numbers, for dropout or a bernoulli() in the text? */
 bool eco_problem_draws(const struct eco_problem *problem);
 
+/* May kernels that know neither rows that restart nor rows whose bits are the same in any batch
+ * take its steps? */
+bool eco_problem_is_plain(const struct eco_problem *problem);
+
 /* The type of x and y of a description; 0 is F32. */
 static inline ecornn_type eco_problem_type(const ecornn_desc *desc)
 {

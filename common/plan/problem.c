@@ -82,6 +82,11 @@ bool eco_problem_writes_y(const struct eco_problem *problem)
            eco_problem_wide_output(problem);
 }
 
+bool eco_problem_is_plain(const struct eco_problem *problem)
+{
+    return !problem->resets && !problem->row_invariant;
+}
+
 bool eco_problem_draws(const struct eco_problem *problem)
 {
     return problem->dropout > 0 || problem->cell->recipe.n_bernoulli > 0;

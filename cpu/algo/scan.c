@@ -40,9 +40,8 @@ static bool may_block(const struct eco_problem *problem)
     enum { FEW_ROWS = 7 };
     const struct eco_lowered *lowered = &problem->cell->lowered;
     return problem->N <= FEW_ROWS && (int64_t)problem->N * problem->H <= ECO_SCAN_MOST &&
-           !problem->row_invariant && !problem->resets && !problem->states &&
-           !draws(lowered->forward) && !draws(lowered->backward) &&
-           problem->saving.policy == ECO_SAVE_ALL;
+           eco_problem_is_plain(problem) && !problem->states && !draws(lowered->forward) &&
+           !draws(lowered->backward) && problem->saving.policy == ECO_SAVE_ALL;
 }
 
 static void request_blocks(const struct eco_problem *problem, struct eco_layout_request *request)

@@ -66,9 +66,8 @@ static inline bool eco_gpu_has_wide_back(const struct eco_problem *problem,
     const int64_t units = rows * problem->H;
     return caps->gpu.wide && problem->cell->builtin >= 0 && lowered->n_backward == 1 &&
            eco_cell_products(problem->cell) == 1 && problem->H % ECO_WIDE_QUAD == 0 &&
-           lowered->n_accs + lowered->n_extra <= ECO_WIDE_DACCS && !problem->resets &&
-           !problem->row_invariant && !problem->projected && lowered->n_slots == 0 &&
-           units >= LEAST && units <= INT32_MAX;
+           lowered->n_accs + lowered->n_extra <= ECO_WIDE_DACCS && eco_problem_is_plain(problem) &&
+           !problem->projected && lowered->n_slots == 0 && units >= LEAST && units <= INT32_MAX;
 }
 
 /* Does R multiply the output state only, for accumulators that are neighbours? */

@@ -44,7 +44,7 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
         eco_cell_products(cell) == 1 && ECO_WIDE_MADE(size.accs) &&
         is_known(&cell->lowered, &size.apart) && problem->H % ECO_WIDE_UNITS == 0 &&
         size.k[0] % ECO_WIDE_UNITS == 0 && problem->P % ECO_WIDE_UNITS == 0 &&
-        !problem->row_invariant && !problem->resets)
+        eco_problem_is_plain(problem))
         size.shapes = forced & ((1u << ECO_WIDE_SHAPES) - 1);
     /* no other is asked for, and there are clusters */
     const bool clustered = size.shapes == CLUSTERED && caps->gpu.blocks[CLUSTERS_OF_TWO] > 0;
