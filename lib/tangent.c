@@ -83,11 +83,11 @@ static ecornn_status make_tangent(struct eco_tangent_plan *plan, const struct ec
 static ecornn_status count_sizes(struct eco_tangent_plan *plan, const struct eco_problem *problem)
 {
     struct eco_tangent_areas areas;
-    const struct eco_size bytes = eco_tangent_place(plan, NULL, plan->L - 1, &areas);
+    const struct eco_size bytes = eco_tangent_place(plan, NULL, plan->problem.L - 1, &areas);
     if (bytes.overflow)
         return eco_fail(ECORNN_UNSUPPORTED, "the workspace has more bytes than can be counted");
     plan->sizes = plan->layer[0].cell.sizes;
-    plan->sizes.param_count = plan->L * plan->D * plan->params;
+    plan->sizes.param_count = plan->problem.L * plan->problem.D * plan->params;
     plan->sizes.param_elements = eco_problem_param_elements(problem);
     plan->sizes.weight_bytes = plan->sizes.dweight_bytes = plan->sizes.reserve_bytes = 0;
     plan->sizes.workspace_bytes = bytes.value;
@@ -98,18 +98,12 @@ static ecornn_status count_sizes(struct eco_tangent_plan *plan, const struct eco
 static ecornn_status make(struct eco_tangent_plan *plan, const ecornn_desc *desc,
                           const struct eco_problem *problem)
 {
-    plan->T = problem->T, plan->N = problem->N, plan->H = problem->H;
-    plan->L = problem->L, plan->D = problem->D;
     plan->states = problem->cell->recipe.n_states;
     plan->params = problem->cell->recipe.n_params;
-    plan->training = problem->training;
-    plan->type = problem->type;
-    plan->dropout = (double)problem->dropout;
-    plan->batch_major = problem->batch_major;
     ecornn_status status = make_tangent(plan, problem);
     if (status == ECORNN_OK)
         status = make_layer(&plan->layer[0], plan, desc, problem->I);
-    if (status == ECORNN_OK && plan->L > 1)
+    if (status == ECORNN_OK && plan->problem.L > 1)
         status = make_layer(&plan->layer[1], plan, desc, eco_problem_input(problem, 1));
     return status == ECORNN_OK ? count_sizes(plan, problem) : status;
 }
@@ -184,8 +178,8 @@ static ecornn_status check_params(const struct eco_tangent_run *run)
             if (!pointer && lists[i].required)
                 return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%zu] is NULL, all %zu are needed",
                                 lists[i].name, k, (size_t)plan->sizes.param_count);
-            const ecornn_status status =
-                eco_check_pointer(lists[i].name, pointer, false, eco_type_bytes(plan->type));
+            const ecornn_status status = eco_check_pointer(lists[i].name, pointer, false,
+                                                           eco_type_bytes(plan->problem.type));
             if (status != ECORNN_OK)
                 return status;
         }
@@ -246,7 +240,7 @@ ecornn_status eco_tangent_plan_run(const ecornn_plan *plan, int32_t steps, int32
     if (steps == 0 || batch == 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is 0: an empty run has no tangents",
                         steps == 0 ? "steps" : "batch");
-    if (gradient != NULL && !plan->tangent->training)
+    if (gradient != NULL && !plan->tangent->problem.training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
                         plan->tangent->layer[0].cell.plan->problem.text);
     eco_args_read_io(&run.args, steps, batch, io);

@@ -25,12 +25,7 @@ struct eco_tangent_plan {
     struct ecornn_device *device;
     struct eco_problem problem; /* of all layers, without their tangents */
     struct eco_tangent *tangent;
-    int32_t T, N, H, L, D;
-    int states, params; /* of the cell */
-    bool training;
-    ecornn_type type;
-    double dropout; /* between layers, in training; 0: none */
-    bool batch_major;
+    int states, params;                /* of the cell */
     struct eco_tangent_layer layer[2]; /* for the first layer, and for all others */
     ecornn_sizes sizes;
 };

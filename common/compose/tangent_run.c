@@ -26,13 +26,14 @@ static char *take(struct blocks *blocks, struct eco_size bytes)
 static char *take_numbers(struct blocks *blocks, const struct eco_tangent_plan *plan, size_t a,
                           size_t b, size_t c)
 {
-    return take(blocks, eco_arena_numbers(eco_type_bytes(plan->type), a, b, c));
+    return take(blocks, eco_arena_numbers(eco_type_bytes(plan->problem.type), a, b, c));
 }
 
 static void take_shared(struct blocks *blocks, const struct eco_tangent_plan *plan,
                         struct eco_tangent_areas *areas)
 {
-    const size_t T = (size_t)plan->T, N = (size_t)plan->N, H = (size_t)plan->H, D = (size_t)plan->D;
+    const size_t T = (size_t)plan->problem.T, N = (size_t)plan->problem.N,
+                 H = (size_t)plan->problem.H, D = (size_t)plan->problem.D;
     const size_t I = eco_larger((size_t)plan->layer[0].input, (size_t)plan->layer[1].input);
     size_t workspace = 0, dweights = 0;
     for (int k = 0; k < 2; k++) {
@@ -46,14 +47,14 @@ static void take_shared(struct blocks *blocks, const struct eco_tangent_plan *pl
     areas->zeros = take_numbers(blocks, plan, H, H, 1);
     areas->matrices =
         take_numbers(blocks, plan, (size_t)plan->tangent->cell.recipe.n_params * D, H, 2 * I);
-    if (!plan->training)
+    if (!plan->problem.training)
         return;
     areas->dweights = take(blocks, eco_size_of(dweights));
     areas->dboth = take_numbers(blocks, plan, T, N, 2 * I);
     areas->dcell = take_numbers(blocks, plan, T, N, I);
     areas->dy = take_numbers(blocks, plan, T, N, D * H);
     areas->dy_tangent = take_numbers(blocks, plan, T, N, D * H);
-    if (plan->dropout > 0)
+    if (plan->problem.dropout > 0)
         areas->dropped = take_numbers(blocks, plan, T, N, D * H);
     areas->dreset = take_numbers(blocks, plan, (size_t)plan->states * D, N, H);
     areas->dinitial = take_numbers(blocks, plan, (size_t)plan->states * D, N, H);
@@ -62,8 +63,8 @@ static void take_shared(struct blocks *blocks, const struct eco_tangent_plan *pl
 struct eco_size eco_tangent_place(const struct eco_tangent_plan *plan, char *base, int layer,
                                   struct eco_tangent_areas *areas)
 {
-    const size_t T = (size_t)plan->T, N = (size_t)plan->N;
-    const size_t width = (size_t)plan->D * (size_t)plan->H;
+    const size_t T = (size_t)plan->problem.T, N = (size_t)plan->problem.N;
+    const size_t width = (size_t)plan->problem.D * (size_t)plan->problem.H;
     struct blocks blocks = {.base = base};
     take_shared(&blocks, plan, areas);
     for (int l = 0; l <= layer; l++) {
@@ -75,7 +76,7 @@ struct eco_size eco_tangent_place(const struct eco_tangent_plan *plan, char *bas
         areas->input = take_numbers(&blocks, plan, T, N, 2 * (size_t)kind->input);
         areas->y = take_numbers(&blocks, plan, T, N, width);
         areas->y_tangent = take_numbers(&blocks, plan, T, N, width);
-        if (plan->dropout > 0 && plan->training && l > 0)
+        if (plan->problem.dropout > 0 && plan->problem.training && l > 0)
             areas->x = take_numbers(&blocks, plan, T, N, width);
     }
     return blocks.arena.end;
@@ -91,7 +92,7 @@ struct halves {
 
 static void put_half(struct eco_tangent_run *run, struct halves to, bool second, const void *from)
 {
-    const size_t bytes = eco_type_bytes(run->plan->type);
+    const size_t bytes = eco_type_bytes(run->plan->problem.type);
     eco_tangent_move(run, &(struct eco_rows_move){.to = to.wide + second * to.width * bytes,
                                                   .from = from,
                                                   .to_row = 2 * to.width,
@@ -102,7 +103,7 @@ static void put_half(struct eco_tangent_run *run, struct halves to, bool second,
 
 static void get_half(struct eco_tangent_run *run, void *to, struct halves from, bool second)
 {
-    const size_t bytes = eco_type_bytes(run->plan->type);
+    const size_t bytes = eco_type_bytes(run->plan->problem.type);
     eco_tangent_move(run, &(struct eco_rows_move){.to = to,
                                                   .from = from.wide + second * from.width * bytes,
                                                   .to_row = from.width,
@@ -125,7 +126,7 @@ static void enter_layer(struct eco_tangent_run *run, int layer)
 
 static bool is_last(const struct eco_tangent_run *run)
 {
-    return run->layer == run->plan->L - 1;
+    return run->layer == run->plan->problem.L - 1;
 }
 
 static bool goes_back(const struct eco_tangent_run *run)
@@ -147,10 +148,10 @@ static bool runs_cell(const struct eco_tangent_run *run)
 static void *layer_of(const struct eco_tangent_run *run, const void *states)
 {
     const struct eco_tangent_plan *plan = run->plan;
-    const size_t rows = (size_t)(run->layer * plan->D) * (size_t)run->args.N;
-    return states == NULL
-               ? NULL
-               : (char *)(uintptr_t)states + rows * (size_t)plan->H * eco_type_bytes(plan->type);
+    const size_t rows = (size_t)(run->layer * plan->problem.D) * (size_t)run->args.N;
+    return states == NULL ? NULL
+                          : (char *)(uintptr_t)states +
+                                rows * (size_t)plan->problem.H * eco_type_bytes(plan->problem.type);
 }
 
 /* The arguments of a run of either plan, without x, y, states, weights and reserve. */
@@ -175,7 +176,7 @@ static struct eco_args both_args(const struct eco_tangent_run *run, bool backwar
     args.x = run->at.input;
     args.y = is_last(run) && run->tangent.y ? run->tangent.y : run->at.y_tangent;
     args.weights = run->at.both_weights;
-    args.reserve = run->plan->training ? run->at.both_reserve : NULL;
+    args.reserve = run->plan->problem.training ? run->at.both_reserve : NULL;
     for (int a = 0; a < eco_run_arrays(&args); a++)
         for (int s = 0; s < S && eco_run_array[a].shape == ECO_ARRAY_STATE; s++) {
             const struct eco_run_array *const array = &eco_run_array[a];
@@ -193,7 +194,7 @@ static struct eco_args cell_args(const struct eco_tangent_run *run, const void *
     args.x = x;
     args.y = is_last(run) && run->args.y ? run->args.y : run->at.y;
     args.weights = run->at.cell_weights;
-    args.reserve = run->plan->training ? run->at.cell_reserve : NULL;
+    args.reserve = run->plan->problem.training ? run->at.cell_reserve : NULL;
     for (int s = 0; s < run->plan->states; s++) {
         args.initial[s] = layer_of(run, run->args.initial[s]);
         args.reset_state[s] = layer_of(run, run->args.reset_state[s]);
@@ -204,7 +205,7 @@ static struct eco_args cell_args(const struct eco_tangent_run *run, const void *
 /* Does dropout act on the input of this layer? */
 static bool drops(const struct eco_tangent_run *run)
 {
-    return run->layer > 0 && run->plan->training && run->plan->dropout > 0;
+    return run->layer > 0 && run->plan->problem.training && run->plan->problem.dropout > 0;
 }
 
 /* The dropout before this layer, with the draws that a plan of all layers has. */
@@ -215,10 +216,10 @@ static void drop(struct eco_tangent_run *run, void *to, const void *from)
                                  .from = from,
                                  .T = run->args.T,
                                  .N = run->args.N,
-                                 .width = plan->D * plan->H,
-                                 .batch_major = plan->batch_major,
-                                 .type = plan->type,
-                                 .p = plan->dropout,
+                                 .width = plan->problem.D * plan->problem.H,
+                                 .batch_major = plan->problem.batch_major,
+                                 .type = plan->problem.type,
+                                 .p = plan->problem.dropout,
                                  .seed = run->args.seed,
                                  .layer = (uint32_t)run->layer,
                                  .first_step = run->args.first_step,
@@ -278,14 +279,14 @@ static void backward_both(struct eco_tangent_run *run, const void *dy_tangent)
 static void backward_cell(struct eco_tangent_run *run, const void *dy)
 {
     const struct eco_tangent_plan *plan = run->plan;
-    const size_t rows = (size_t)plan->D * (size_t)run->args.N, H = (size_t)plan->H;
+    const size_t rows = (size_t)plan->problem.D * (size_t)run->args.N, H = (size_t)plan->problem.H;
     struct eco_args args = cell_args(run, input_of(run));
     args.backward = true;
     args.dy = dy;
     args.dx = run->at.dcell;
     args.dweights = run->dparams ? run->at.dweights : NULL;
     for (int s = 0; s < plan->states; s++) {
-        const size_t at = (size_t)s * rows * H * eco_type_bytes(plan->type);
+        const size_t at = (size_t)s * rows * H * eco_type_bytes(plan->problem.type);
         args.dinitial[s] = run->args.dinitial[s] != NULL ? run->at.dinitial + at : NULL;
         args.dreset_state[s] = run->args.dreset_state[s] != NULL ? run->at.dreset + at : NULL;
     }
@@ -322,8 +323,8 @@ static void backward(struct eco_tangent_run *run, const void *dy, const void *dy
 
 ecornn_status eco_tangent_compute(struct eco_tangent_run *run)
 {
-    const int last = run->plan->L - 1;
-    const size_t H = (size_t)run->plan->H;
+    const int last = run->plan->problem.L - 1;
+    const size_t H = (size_t)run->plan->problem.H;
     struct eco_caller caller;
     eco_caller_begin_run(&caller, run->plan->device->backend);
     run->sequence = eco_sequence_on(run->plan->device, run->args.stream);

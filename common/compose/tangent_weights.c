@@ -16,7 +16,7 @@ struct param {
 
 static int count(const struct eco_tangent_run *run)
 {
-    return run->plan->D * run->plan->tangent->cell.recipe.n_params;
+    return run->plan->problem.D * run->plan->tangent->cell.recipe.n_params;
 }
 
 static struct param param_of(const struct eco_tangent_run *run, int number)
@@ -26,11 +26,11 @@ static struct param param_of(const struct eco_tangent_run *run, int number)
     const int d = number / recipe->n_params, k = number % recipe->n_params;
     const struct eco_tangent_param *origin = &plan->tangent->param[k];
     const size_t bytes =
-        2 * (size_t)plan->H * (size_t)run->kind->input * eco_type_bytes(plan->type);
+        2 * (size_t)plan->problem.H * (size_t)run->kind->input * eco_type_bytes(plan->problem.type);
     int inputs = 0; /* every W precedes all other parameters */
     while (inputs < recipe->n_params && recipe->param[inputs].kind == ECO_PARAM_W)
         inputs++;
-    return (struct param){number, (run->layer * plan->D + d) * plan->params + origin->param,
+    return (struct param){number, (run->layer * plan->problem.D + d) * plan->params + origin->param,
                           origin->role,
                           k < inputs ? run->at.matrices + (size_t)(d * inputs + k) * bytes : NULL};
 }
@@ -38,7 +38,7 @@ static struct param param_of(const struct eco_tangent_run *run, int number)
 void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *rows)
 {
     struct eco_rows_move typed = *rows;
-    typed.type = run->plan->type;
+    typed.type = run->plan->problem.type;
     eco_sequence_move(&run->sequence, &typed);
 }
 
@@ -46,12 +46,12 @@ void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *r
 static void put_half(struct eco_tangent_run *run, char *matrix, bool second, const void *from)
 {
     const size_t I = (size_t)run->kind->input;
-    const ecornn_type type = run->plan->type;
+    const ecornn_type type = run->plan->problem.type;
     eco_tangent_move(run, &(struct eco_rows_move){.to = matrix + second * I * eco_type_bytes(type),
                                                   .from = from,
                                                   .to_row = 2 * I,
                                                   .from_row = I,
-                                                  .rows = (size_t)run->plan->H,
+                                                  .rows = (size_t)run->plan->problem.H,
                                                   .width = I});
 }
 
@@ -93,7 +93,7 @@ void eco_tangent_pack(struct eco_tangent_run *run)
 void eco_tangent_pack_cell(struct eco_tangent_run *run)
 {
     const struct eco_tangent_plan *plan = run->plan;
-    pack(run, run->kind->cell.plan, run->args.params + run->layer * plan->D * plan->params,
+    pack(run, run->kind->cell.plan, run->args.params + run->layer * plan->problem.D * plan->params,
          run->at.cell_weights);
 }
 
@@ -116,15 +116,15 @@ static void add_matrices(struct eco_tangent_run *run)
         const bool second = param.role == ECO_TANGENT_SLOPE;
         if (param.matrix == NULL || to == NULL)
             continue;
-        eco_tangent_move(run,
-                         &(struct eco_rows_move){
-                             .to = to,
-                             .from = param.matrix + second * I * eco_type_bytes(run->plan->type),
-                             .to_row = I,
-                             .from_row = 2 * I,
-                             .rows = (size_t)run->plan->H,
-                             .width = I,
-                             .add = second});
+        eco_tangent_move(
+            run, &(struct eco_rows_move){
+                     .to = to,
+                     .from = param.matrix + second * I * eco_type_bytes(run->plan->problem.type),
+                     .to_row = I,
+                     .from_row = 2 * I,
+                     .rows = (size_t)run->plan->problem.H,
+                     .width = I,
+                     .add = second});
     }
 }
 
@@ -144,5 +144,6 @@ void eco_tangent_unpack(struct eco_tangent_run *run)
 void eco_tangent_unpack_cell(struct eco_tangent_run *run)
 {
     const struct eco_tangent_plan *plan = run->plan;
-    unpack(run, run->kind->cell.plan, run->dparams + run->layer * plan->D * plan->params, true);
+    unpack(run, run->kind->cell.plan, run->dparams + run->layer * plan->problem.D * plan->params,
+           true);
 }
