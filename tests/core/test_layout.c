@@ -467,10 +467,13 @@ static void paint_below(struct map *map, int layer)
         paint(map, left, false, layer, d, 0);
 }
 
-/* Layers that are in use at the same time: in a wavefront all, else one and what it reads. */
+/* Layers that are in use at the same time: in a wavefront all, also in lockstep, else one and what
+ * it reads.  In inference sequences in lockstep are used in turn. */
 static void check_workspace(const struct eco_layout *layout, const char *text, bool back)
 {
-    const bool together = layout->request.wavefront;
+    const struct eco_layout_request *request = &layout->request;
+    const bool together =
+        request->wavefront || (request->lockstep && layout->training && !layout->back && !back);
     struct map map;
     for (int layer = 0; layer < layout->problem->L; layer++) {
         if (layer == 0 || !together) {

@@ -88,6 +88,7 @@ const struct eco_layout_request requests[REQUESTS] = {
      .gpu.rows_independent = true},
     {.chunk = 2, .chunk_backward = 3, .gpu.lean = true, .gpu.rows_independent = true},
     {.chunk = 2, .chunk_backward = 2, .wavefront = true, .gpu.weights_chunks = 2, .gpu.lean = true},
+    {.chunk = 2, .chunk_backward = 3, .lockstep = true, .gpu.lean = true},
     {.chunk = 2,
      .chunk_backward = 3,
      .gpu.lean = true,

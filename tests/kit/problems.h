@@ -7,7 +7,7 @@
 #include "common/problem.h"
 #include "common/layout_request.h"
 
-enum { PROBLEMS = 26, REQUESTS = 15 };
+enum { PROBLEMS = 26, REQUESTS = 16 };
 
 extern const char *const problems[PROBLEMS];
 extern const struct eco_layout_request requests[REQUESTS];
