@@ -260,12 +260,13 @@ static void copy_x(const struct eco_target *target, const struct eco_move *all)
         wait(target); /* for products that write the same rows */
     for (int a = 0; a < lowered->n_accs; a++) {
         const int copy = lowered->acc[a].copy;
+        if (copy < 0)
+            continue;
         struct eco_move move = *all;
         move.to = eco_view_column(&all->to, (size_t)a * column);
         move.from = eco_bind_x(target->layout, target->args, &all->from, copy, false);
         move.spreads = eco_problem_is_single(problem, copy);
-        if (copy >= 0)
-            emit(target, &move);
+        emit(target, &move);
     }
 }
 
@@ -279,6 +280,8 @@ static void copy_dx(const struct eco_target *target, const struct eco_move *all)
         wait(target);
     for (int a = 0; a < lowered->n_accs; a++) {
         const int copy = lowered->acc[a].copy;
+        if (copy < 0)
+            continue;
         struct eco_move move = *all;
         const bool own = copy > 0 && target->args->inputs != NULL;
         move.to = eco_bind_x(target->layout, target->args, &all->to, copy, true);
@@ -286,8 +289,7 @@ static void copy_dx(const struct eco_target *target, const struct eco_move *all)
         move.sums = eco_problem_is_single(problem, copy);
         move.add = (own ? all->op->add : all->add) || copy == 0;
         move.rows = own ? ECO_ROWS_CLEARED : all->rows;
-        if (copy >= 0)
-            emit(target, &move);
+        emit(target, &move);
     }
 }
 
