@@ -68,6 +68,8 @@ static inline int32_t eco_forced(const struct eco_problem *problem, enum eco_for
 
 /* Input width of a layer: I, then D*P. */
 int32_t eco_problem_input(const struct eco_problem *problem, int layer);
+/* Columns of all parts of x. */
+int32_t eco_problem_parts(const struct eco_problem *problem);
 /* Columns of W in a layer: its input without the parts of x, which are columns after these. */
 int32_t eco_problem_rest(const struct eco_problem *problem, int layer);
 /* The first column of x itself, 0, or of part copy - 1, in a row of x (eco_accumulator). */

@@ -41,9 +41,10 @@ static struct eco_problem small_of(const struct eco_problem *problem)
     struct eco_problem made = *problem;
     made.T = least(problem->T, STEPS);
     made.N = least(problem->N, ROWS);
-    made.I = least(problem->I, UNITS);
+    const int32_t rest = least(eco_problem_rest(problem, 0), UNITS);
     made.H = least(problem->H, UNITS);
-    while (made.H % made.heads != 0 || (made.grouped && made.I % made.heads != 0))
+    made.I = rest + eco_problem_parts(&made);
+    while (made.H % made.heads != 0 || (made.grouped && rest % made.heads != 0))
         made.heads--;
     made.P = least(problem->P, made.H);
     made.L = least(problem->L, LAYERS);

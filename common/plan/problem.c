@@ -4,6 +4,7 @@
  */
 #include "common/problem.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -27,11 +28,18 @@ static int64_t parts_width(const struct ecornn_cell *cell, int32_t H, int end)
     return width;
 }
 
+int32_t eco_problem_parts(const struct eco_problem *problem)
+{
+    return (int32_t)parts_width(problem->cell, problem->H, problem->cell->recipe.n_parts);
+}
+
 int32_t eco_problem_rest(const struct eco_problem *problem, int layer)
 {
-    const struct ecornn_cell *cell = problem->cell;
-    const int n_parts = layer == 0 ? cell->recipe.n_parts : 0; /* sizes know layers that are not */
-    return eco_problem_input(problem, layer) - (int32_t)parts_width(cell, problem->H, n_parts);
+    /* sizes are also asked of a second layer that is not there */
+    const int32_t rest =
+        layer == 0 ? problem->I - eco_problem_parts(problem) : eco_problem_input(problem, layer);
+    assert(rest >= 0);
+    return rest;
 }
 
 int32_t eco_problem_column(const struct eco_problem *problem, int copy)
