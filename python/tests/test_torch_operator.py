@@ -273,3 +273,60 @@ def test_replace():
     net.a(torch.randn(5, 2, 3))
     assert seen == [1]
     assert type(et.replace(torch.nn.RNN(2, 3, nonlinearity="relu").eval())) is et.RNN
+
+
+def _described(model):
+    """What must be the same after replace and restore; parameters and hooks as objects."""
+    return [(name, type(module), module.training, module.extra_repr(), sorted(module.__dict__),
+             list(map(id, module._forward_hooks.values())), [id(p) for p in module._parameters.values()])
+            for name, module in model.named_modules(remove_duplicate=False)], list(model.state_dict())
+
+
+def test_restore_is_the_inverse_of_replace():
+    class Own(torch.nn.GRU):
+        def forward(self, x, hx=None):
+            return super().forward(2 * x, hx)
+
+    model = torch.nn.ModuleList([
+        torch.nn.LSTM(3, 4, 2, dropout=0.1, proj_size=2), Own(3, 4, bidirectional=True), torch.nn.RNN(3, 4, nonlinearity="relu"),
+        torch.nn.LSTMCell(3, 4), torch.nn.GRUCell(3, 4), torch.nn.RNNCell(3, 4), torch.nn.GRU(3, 4), torch.nn.LSTM(3, 4)])
+    model.append(model[0])
+    model[7].weight_ih_l0 = torch.nn.Parameter(model[3].weight_ih)  # tied in memory
+    torch.nn.utils.parametrizations.weight_norm(model[6], "weight_hh_l0")
+    model[2].register_forward_hook(lambda *_: None)
+    model[1].eval()
+    x = torch.randn(5, 2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    before, parametrised = _described(model), type(model[6])
+    report = et.Report()
+    assert et.replace(model) is model and isinstance(model[6], et.GRU) and isinstance(model[8], et.LSTM)
+    model[7].saving = "every:2"
+    want = [module(x)[0] for module in model[1:3]]
+    model[6](x)[0].sum().backward()
+    assert et.restore(model, report) is model and report == [] and report.swapped == 8
+    after = _described(model)
+    assert parametrised.__mro__[1:] == type(model[6]).__mro__[1:] and type(model[6]).__mro__[1] is torch.nn.GRU
+    assert [(*a[:1], *a[2:]) for a in after[0]] == [(*b[:1], *b[2:]) for b in before[0]] and after[1] == before[1]
+    assert [a[1] for a in after[0] if a[0] != "6"] == [b[1] for b in before[0] if b[0] != "6"]
+    for module, y in zip(model[1:3], want):
+        torch.testing.assert_close(module(x)[0], y)
+    right = model[6](x)[0]
+    optimizer.step()
+    assert (model[6](x)[0] != right).any()
+    torch.nn.utils.parametrize.remove_parametrizations(model[6], "weight_hh_l0")
+    assert type(model[6]) is torch.nn.GRU and type(et.restore(et.LSTM(3, 4))) is torch.nn.LSTM
+    torch.jit.script(model[7])
+
+
+def test_restore_names_what_only_ecornn_has():
+    class Mine(et.LSTM):
+        pass
+
+    model = torch.nn.ModuleList([et.MGU(3, 4), Mine(3, 4), et.Ensemble(2, "lstm", 3, 4), et.GRU(3, 4),
+                                 et.Net(3, "lstm/H4"), et.AdditiveAttention(3, 4, 5)])
+    with pytest.warns(UserWarning, match="left what ecornn runs: 0: torch.nn has no MGU; 1: .*Mine is a subclass of "
+                                         "ecornn's module; 2: .* Ensemble; 4: .* Net; 5: .* AdditiveAttention"):
+        et.restore(model)
+    assert type(model[3]) is torch.nn.GRU and type(model[1]) is Mine
+    with pytest.warns(UserWarning, match="the model: torch.nn has no MGU"):
+        et.restore(et.MGU(3, 4))

@@ -1,8 +1,8 @@
 """torch.nn's recurrent layers, run by ecornn.
 
-``LSTM``, ``GRU`` and ``RNN`` and their cells replace torch.nn's; ``replace`` puts them into a model, and
-``enabled`` makes torch.nn's own modules use ecornn.  ``Recurrent`` is the same for any cell,
-``Ensemble`` for several models at once.
+``LSTM``, ``GRU`` and ``RNN`` and their cells replace torch.nn's; ``replace`` puts them into a model,
+``restore`` takes them out, and ``enabled`` makes torch.nn's own modules use ecornn.  ``Recurrent`` is
+the same for any cell, ``Ensemble`` for several models at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from .quantized import Quantized, quantize_dynamic
 from .per_row import per_row_gradients, register_opacus
 from .recurrent import (MGU, CoupledLSTM, IndRNN, LayerNormLSTM, PeepholeLSTM, Recurrent,
                         ResetFirstGRU, ZoneoutLSTM)
-from .replace import Report, replace
+from .replace import Report, replace, restore
 
 __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "IndRNN", "LSTM",
-           "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "Quantized", "RNN", "RNNCell", "Recurrent",
-           "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention", "benchmark", "enabled", "fallbacks", "per_row_gradients",
-           "quantize_dynamic", "register_opacus", "replace"]
+           "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "Quantized", "RNN",
+           "RNNCell", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention",
+           "benchmark", "enabled", "fallbacks", "per_row_gradients",
+           "quantize_dynamic", "register_opacus", "replace", "restore"]
 
 # Plans made from now on are measured if wisdom has nothing for them.  True: for 0.05 seconds.  A number:
 # for that many seconds, at most 1000.

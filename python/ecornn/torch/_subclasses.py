@@ -35,6 +35,25 @@ def refuses(kind: type, ours: dict[type, type]) -> str | None:
     return None
 
 
+def _parametrized(kind: type) -> bool:
+    """Is it a class that register_parametrization made, whose opposite takes the first base?"""
+    return (kind.__name__.startswith("Parametrized") and "__deepcopy__" in kind.__dict__
+            and hasattr(kind.__base__, "forward"))
+
+
+def _with_base(kind: type, base: type) -> type:
+    return type(kind)(kind.__name__, (base,), {
+        name: value for name, value in kind.__dict__.items() if name not in ("__dict__", "__weakref__")})
+
+
+def origin(kind: type, ours: dict[type, type]) -> type | None:
+    """The class that class_of made that one of, or None."""
+    if _parametrized(kind):
+        base = origin(kind.__base__, ours)
+        return base and _with_base(kind, base)
+    return kind.__dict__.get("_origin") or next((k for k, mine in ours.items() if mine is kind), None)
+
+
 def class_of(kind: type, ours: dict[type, type]) -> type:
     """The class that runs here what that one runs."""
     if kind in ours:
@@ -42,12 +61,8 @@ def class_of(kind: type, ours: dict[type, type]) -> type:
     if kind in _made:
         return _made[kind]
     names: dict = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
-    if kind.__name__.startswith("Parametrized") and kind.__base__ is not None and hasattr(
-            kind.__base__, "forward") and "__deepcopy__" in kind.__dict__:
-        # As register_parametrization makes it, whose opposite takes the first base.
-        names = {name: value for name, value in kind.__dict__.items()
-                 if name not in ("__dict__", "__weakref__")}
-        return type(kind)(kind.__name__, (class_of(kind.__base__, ours),), names)
+    if _parametrized(kind):
+        return _with_base(kind, class_of(kind.__base__, ours))
     base = _base(kind, ours)
     assert base is not None
 

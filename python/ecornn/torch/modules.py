@@ -214,7 +214,10 @@ def _twin(module, kind: type):
 
 def to_torch(module):
     """torch.nn's module with the same parameters (the same tensors, not copies)."""
-    return _twin(module, getattr(module, "_origin", module._torch))
+    twin = _twin(module, _subclasses.origin(type(module), OURS) or module._torch)
+    for name in ("saving", "memory_limit"):
+        twin.__dict__.pop(name, None)
+    return twin
 
 
 def from_torch(module):

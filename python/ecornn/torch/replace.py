@@ -1,41 +1,68 @@
-"""Replaces the recurrent layers inside a model."""
+"""Replaces the recurrent layers inside a model, and puts torch.nn's back."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import torch
 
 from . import _subclasses
-from .modules import OURS, from_torch
+from ._attention import AdditiveAttention
+from ._forward import Forward
+from ._net import Net
+from .modules import OURS, from_torch, to_torch
+from .quantized import Quantized
 
 
 class Report(list):
-    """The modules that replace did not swap: (name, reason) each.  swapped: number of modules
-    swapped."""
+    """The modules that replace, or restore, did not swap: (name, reason) each.  swapped: number of
+    modules swapped."""
 
     swapped: int = 0
 
     def __str__(self) -> str:
         left = "".join(f"\n  {name}: {why}" for name, why in self)
-        return f"{self.swapped} recurrent modules run by ecornn" + left
+        return f"{self.swapped} recurrent modules swapped" + left
 
 
 def _reason(module) -> str | None:
-    """Why a module stays; None: it can be swapped, or is not a recurrent one."""
-    if isinstance(module, tuple(OURS)) and not isinstance(module, tuple(OURS.values())):
-        for name, parameter in module.named_parameters():
-            if parameter.device.type not in ("cpu", "cuda"):
-                return f"its {name} is on {parameter.device}"
-            if not parameter.is_floating_point():
-                return f"its {name} is {parameter.dtype}"
-        return None if type(module) in OURS else _subclasses.refuses(type(module), OURS)
-    return None
+    """Why a module of torch.nn stays; None: it can be swapped."""
+    for name, parameter in module.named_parameters():
+        if parameter.device.type not in ("cpu", "cuda"):
+            return f"its {name} is on {parameter.device}"
+        if not parameter.is_floating_point():
+            return f"its {name} is {parameter.dtype}"
+    return None if type(module) in OURS else _subclasses.refuses(type(module), OURS)
 
 
-def _swappable(module) -> bool:
-    return (isinstance(module, tuple(OURS)) and not isinstance(module, tuple(OURS.values()))
-            and _reason(module) is None)
+def _swap(model, report: Report, concerns: Callable, reason: Callable, make: Callable, what: str):
+    """The model with every module that concerns is true of as make returns it, or in the report and
+    in a warning with its reason to stay.  Equal objects stay equal."""
+    made: dict[int, torch.nn.Module] = {}
+    left: list[str] = []
+
+    def swapped(module, name: str):
+        if module is None or not concerns(module):
+            return module
+        if id(module) not in made:
+            why = reason(module)
+            made[id(module)] = module if why is not None else make(module)
+            report.swapped += why is None
+            if why is not None:
+                report.append((name, why))
+                left.append(f"{name or 'the model'}: {why}")
+        return made[id(module)]
+
+    every = list(model.named_modules(remove_duplicate=False))  # holds the modules, so no id is reused
+    found = swapped(model, "")
+    if found is model:
+        for path, module in every:
+            for name, child in list(module._modules.items()):
+                module._modules[name] = swapped(child, f"{path}.{name}" if path else name)
+    if left:
+        warnings.warn(f"ecornn.torch.{what}: " + "; ".join(left), stacklevel=3)
+    return found
 
 
 def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Module:
@@ -49,34 +76,29 @@ def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Mo
     A module of a subclass becomes one of a class with the same name, derived from that subclass and
     from ecornn's module, if its forward is torch.nn's or calls ``super().forward``.
     """
-    report = Report() if report is None else report
-    replace.report = report
-    if _swappable(model):
-        report.swapped += 1
-        return from_torch(model)
-    made: dict[int, torch.nn.Module] = {}
-    left: list[str] = []
-    if isinstance(model, tuple(OURS)) and (why := _reason(model)) is not None:
-        report.append(("", why))
-        left.append(f"the model: {why}")
-    for path, module in list(model.named_modules(remove_duplicate=False)):
-        for name, child in list(module._modules.items()):
-            if child is None:
-                continue
-            why = _reason(child)
-            if why is not None:
-                if id(child) not in made:
-                    made[id(child)] = child
-                    found = f"{path}.{name}" if path else name
-                    if isinstance(child, tuple(OURS)):
-                        left.append(f"{found}: {why}")
-                    report.append((found, why))
-            elif _swappable(child):
-                if id(child) not in made:
-                    made[id(child)] = from_torch(child)
-                    report.swapped += 1
-                module._modules[name] = made[id(child)]
-    if left:
-        warnings.warn("ecornn.torch.replace left what torch.nn runs: " + "; ".join(left),
-                      stacklevel=2)
-    return model
+    report = replace.report = Report() if report is None else report
+    return _swap(model, report, lambda module: isinstance(module, tuple(OURS)) and not isinstance(
+        module, tuple(OURS.values())), _reason, from_torch, "replace left what torch.nn runs")
+
+
+def _only_here(module) -> str | None:
+    """Why a module of ecornn stays; None: torch.nn has its like."""
+    if _subclasses.origin(type(module), OURS) is not None:
+        return None
+    kind = type(module)
+    if isinstance(module, tuple(OURS.values())):
+        return f"{kind.__module__}.{kind.__qualname__} is a subclass of ecornn's module"
+    return f"torch.nn has no {kind.__name__}"
+
+
+def restore(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Module:
+    """The inverse of replace: every ecornn.torch.LSTM, GRU, RNN and their cells inside a model become
+    torch.nn's module, or the subclass of it that replace found, with the same parameters, hooks,
+    mode and ``state_dict``.
+
+    ``saving`` and ``memory_limit`` are lost.  Modules that only ecornn has stay, with a warning that names
+    them.  Arguments and result are replace's.
+    """
+    return _swap(model, Report() if report is None else report, lambda module: isinstance(
+        module, (Forward, Net, Quantized, AdditiveAttention, *OURS.values())), _only_here, to_torch,
+        "restore left what ecornn runs")
