@@ -371,3 +371,41 @@ def test_opcheck_of_a_net(text, keep):
     wanted = [True] * (2 + len(params))
     _opcheck("net_backward", [torch.ones_like(y), *[None] * len(final)], y, reserve, packed,
              *arguments, wanted)
+
+
+# ---- core ATen ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind, more", [("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 3}),
+                                        ("GRU", {"batch_first": True, "bias": False}), ("RNN", {})])
+def test_an_exported_layer_in_core_aten(kind, more):
+    module = getattr(et, kind)(6, 8, **more).eval()
+    x, rows = torch.randn(5, 5, 6), torch.export.Dim("rows", min=2, max=64)
+    program = torch.export.export(module, (x,), {"lengths": torch.tensor([5, 0, 3, 1, 2])},
+                                  dynamic_shapes={"input": {0 if module.batch_first else 1: rows}, "lengths": {0: rows}},
+                                  strict=True)
+    core = program.run_decompositions(et.decompositions())
+    names = {str(node.target) for node in core.graph.nodes if node.op == "call_function"}
+    assert all(name.startswith(("aten.", "<built-in", "_operator")) or "getitem" in name or "sym" in name
+               for name in names), names
+    assert any("ecornn.layer" in str(node.target) for node in program.graph.nodes)
+    for batch in (5, 2):
+        given = torch.randn(*((batch, 5) if module.batch_first else (5, batch)), 6)
+        lengths = torch.arange(1, batch + 1)
+        torch.testing.assert_close(_flat(core.module()(given, lengths=lengths)),
+                                   _flat(module(given, lengths=lengths)))
+
+
+def test_what_core_aten_lacks_is_refused():
+    x = torch.randn(5, 2, 6)
+    for module, more, says in ((et.MGU(6, 8), {}, "the cell mgu"), (et.LSTM(6, 8), {"mask": x[..., 0] > 0}, "mask"),
+                               (et.GRU(6, 8), {"all_states": True}, "all_states"),
+                               (et.Recurrent(6, 8, cell="lstm", heads=2), {}, "heads"),
+                               (et.LSTM(6, 8, 2, dropout=0.5).train(), {}, "dropout")):
+        program = torch.export.export(module, (x,), more)
+        with pytest.raises(Exception, match=f"no layer with {says}"):
+            program.run_decompositions(et.decompositions())
+    steps = torch.export.Dim("steps", min=2, max=64)
+    program = torch.export.export(et.GRU(6, 8), (x,), dynamic_shapes={"input": {0: steps}})
+    with pytest.raises(Exception, match="T is dynamic, must be fixed"):
+        program.run_decompositions(et.decompositions())

@@ -13,6 +13,7 @@ from ._net import Net
 from . import _flops  # noqa: F401  # after the operators
 from .aten import enabled
 from .cells import GRUCell, LSTMCell, RNNCell
+from .decompositions import decompositions
 from .ensemble import Ensemble
 from .modules import GRU, LSTM, RNN
 from .quantized import Quantized, quantize_dynamic
@@ -24,7 +25,7 @@ from .replace import Report, replace, restore
 __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "IndRNN", "LSTM",
            "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "Quantized", "RNN",
            "RNNCell", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention",
-           "benchmark", "enabled", "fallbacks", "per_row_gradients",
+           "benchmark", "decompositions", "enabled", "fallbacks", "per_row_gradients",
            "quantize_dynamic", "register_opacus", "replace", "restore"]
 
 # Plans made from now on are measured if wisdom has nothing for them.  True: for 0.05 seconds.  A number:
