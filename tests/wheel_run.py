@@ -83,6 +83,7 @@ def main():
     assert len(gomp) == 1, gomp
     assert not blas, blas
     if "numpy" in sys.modules:
+        assert len(ecornn.cells) >= 40 and "# Source: " in ecornn.cells["lif"]  # in the library itself
         first, *_, last = losses(ecornn, sys.modules["numpy"])
         assert last < first / 4, (first, last)
     if "torch" in sys.modules:

@@ -84,6 +84,7 @@ _FUNCTIONS = {
     "ecornn_cell_parse": (_STATUS, [POINTER(c_void_p), c_char_p]),
     "ecornn_cell_print": (c_int, [c_void_p, c_char_p, c_size_t]),
     "ecornn_cell_name": (_STATUS, [c_int, POINTER(c_char_p)]),
+    "ecornn_cell_library": (_STATUS, [c_int, POINTER(c_char_p), POINTER(c_char_p)]),
     "ecornn_cell_states": (_STATUS, [c_void_p, POINTER(c_int), POINTER(c_double)]),
     "ecornn_cell_free": (None, [c_void_p]),
     "ecornn_desc_parse": (_STATUS, [POINTER(Desc), c_char_p, c_void_p]),

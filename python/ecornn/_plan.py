@@ -58,7 +58,8 @@ def cell(text: str) -> int:
 def _find_cell(text: str) -> int:
     if "\n" not in text.strip() and text not in cell_names():
         names = ", ".join(cell_names())
-        raise lib.BY_STATUS[1](f"cell is {text!r}, must be one of {names}, or a cell's text")
+        raise lib.BY_STATUS[1](f"cell is {text!r}, must be one of {names}, one of ecornn.cells, or a "
+                               "cell's text")
     parsed = ctypes.c_void_p()
     check(library.ecornn_cell_parse(ctypes.byref(parsed), text.encode()))
     return parsed.value
@@ -75,6 +76,15 @@ def cell_names() -> list[str]:
     while library.ecornn_cell_name(len(names), ctypes.byref(name)) == 0:
         names.append(name.value.decode())
     return names
+
+
+def library_cells() -> dict[str, str]:
+    """The texts of the library of cells, by name."""
+    texts: dict[str, str] = {}
+    name, text = ctypes.c_char_p(), ctypes.c_char_p()
+    while library.ecornn_cell_library(len(texts), ctypes.byref(name), ctypes.byref(text)) == 0:
+        texts[name.value.decode()] = text.value.decode()
+    return texts
 
 
 def saving_of(saving: object) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from . import _plan
 from . import _library as lib
@@ -14,10 +16,11 @@ _ONCE = re.compile(r",\s*once\s*$")
 
 
 class Cell:
-    """A cell, by the name of a built-in one or by its text (doc/cells.md has the language).
+    """A cell, by the name of a built-in one or of one of the library, ``ecornn.cells``, or by its
+    text (doc/cells.md has the language).
 
     Raises BadCell for a text that is wrong; the message begins with line:column, both from 1.
-    Raises BadArgument for a name that no built-in cell has.  Equal texts are equal cells, and the
+    Raises BadArgument for a name that no such cell has.  Equal texts are equal cells, and the
     parsed form of a text is kept as long as the process lives.
 
     >>> cell = Cell('''
@@ -43,9 +46,10 @@ class Cell:
 
     def __init__(self, text: str):
         if not isinstance(text, str):
-            raise TypeError(f"cell is {text!r}, must be a str: a built-in cell's name, or a text")
+            raise TypeError(f"cell is {text!r}, must be a str: a cell's name, or a text")
         if "\0" in text:
             raise BadArgument(f"cell is {text[:40]!r}, must be a text without a NUL")
+        text = cells.text_of(text)
         try:
             handle = _plan.cell(text)
         except UnicodeEncodeError:
@@ -128,10 +132,47 @@ def expected(text: str) -> str:
     return done + rest
 
 
-def cells() -> list[str]:
-    """The names of the built-in cells, in a fixed order.
+class Cells(Mapping):
+    """The library of published cells: their texts by name, with what a cell is, its source and its
+    equations as a comment.  Wherever a cell is named, built-in ones come first, then these.
+
+    >>> print(cells["lif"].split("\\n")[0])
+    # Leaky integrate-and-fire neuron with recurrent weights; a spike subtracts the threshold.
+    >>> "lru" in cells, len(cells) >= 40
+    (True, True)
+
+    A call gives the names of the built-in cells, in a fixed order, which have no text here:
 
     >>> cells()[:3]
     ['rnn-tanh', 'rnn-relu', 'lstm']
     """
-    return _plan.cell_names()
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return _plan.library_cells()
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __call__(self) -> list[str]:
+        return _plan.cell_names()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} cells: {', '.join(self)}>"
+
+    def text_of(self, cell: str) -> str:
+        """The text of a cell of the library, for its name; other names and texts as they are.
+
+        >>> cells.text_of("lif") == cells["lif"], cells.text_of("lstm")
+        (True, 'lstm')
+        """
+        return self._texts.get(cell, cell) if isinstance(cell, str) else cell
+
+
+cells = Cells()

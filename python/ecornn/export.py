@@ -544,7 +544,7 @@ def _given_sizes(options: argparse.Namespace, told: Mapping[str, int]) -> dict[s
 
 
 def _cell(word: str) -> Cell:
-    """A built-in cell, or the text in a file."""
+    """A built-in cell, the text in a file, or a cell of the library."""
     if word in cells() or not os.path.lexists(word):
         return Cell(word)
     text = _files.contents(word, _MOST_TEXT)

@@ -64,7 +64,7 @@ def _seed(value: Any) -> int:
 class Layer:
     """A stack of recurrent layers with parameters in host memory, run on one device.
 
-    cell: a Cell, the name of a built-in one, or a text.  input I, hidden H, proj P (0: none, and P
+    cell: a Cell, a name of a built-in one or of one of ``ecornn.cells``, or a text.  input I, hidden H, proj P (0: none, and P
     is H), layers L.  bidirectional: D is 2; direction: forward or reverse, if not bidirectional.
     batch_first: x and y are [N,T,*].
     dropout: on the input of layers 1 to L-1, in training.  dtype of arrays: f32, f64, bf16 or f16.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import numpy
 import pytest
 
 import ecornn
@@ -81,3 +82,26 @@ def test_a_failed_text_leaves_nothing_behind():
         with pytest.raises(ecornn.BadCell):
             Cell("cell odd(h)\nh' = f * h\n")
     assert Cell("lstm").states == 2
+
+
+def test_the_library_is_a_mapping_of_texts():
+    assert len(ecornn.cells) >= 40 and len(set(ecornn.cells)) == len(ecornn.cells)
+    assert list(ecornn.cells) == sorted(ecornn.cells)
+    assert not set(ecornn.cells) & set(ecornn.cells())
+    for name, text in ecornn.cells.items():
+        assert "\n# Source: " in text and "\n# Equations: " in text
+        assert Cell(name).name == name and Cell(name) == Cell(text) and str(Cell(name)) == text
+    assert "lstm" not in ecornn.cells and ecornn.cells.get("lif2") is None
+    with pytest.raises(KeyError):
+        ecornn.cells["lstm"]
+    with pytest.raises(ecornn.BadArgument, match="'lif2', must be one of rnn-tanh, .*, one of ecornn.cells"):
+        Cell("lif2")
+    assert repr(ecornn.cells).startswith(f"<{len(ecornn.cells)} cells: adex, alif, ")
+
+
+def test_a_layer_of_the_library():
+    layer, same = (ecornn.Layer(cell, 3, 4, seed=1) for cell in ("lif", ecornn.cells["lif"]))
+    x = numpy.ones((5, 2, 3), numpy.float32)
+    y, states = layer(x)
+    assert len(states) == 2 and set(numpy.unique(y)) <= {0, 1}
+    assert (same(x)[0] == y).all() and pickle.loads(pickle.dumps(layer)).cell.name == "lif"

@@ -25,7 +25,7 @@ def draw(*shape):
     return DRAW.standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("cell, batch_first", [("lstm", False), ("gru", True)])
+@pytest.mark.parametrize("cell, batch_first", [("lstm", False), ("gru", True), ("lif", False)])
 def test_values_and_gradients_are_the_layer_s(cell, batch_first):
     from ecornn.jax import parameters, run
 

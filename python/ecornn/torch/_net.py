@@ -11,7 +11,7 @@ import torch
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
 from .._plan import limit_of, saving_of
-from ..cell import Cell, expected
+from ..cell import Cell, cells as published, expected
 from . import _graph, _net_op, _reserve, _run, _watched  # noqa: F401
 from ._freezing import Freezing
 from ._given import check_lengths, check_steps, integers
@@ -158,8 +158,9 @@ class _Function(torch.autograd.Function):
 class Net(Freezing, torch.nn.Module):
     """Layers of a text (doc/guide/nets.md): ``y, final = net(x, lengths, initial)``.
 
-    input_size: I.  pieces: "lstm/H256/bi; join:2; gru/H256 + lstm/H128/rev".  cells: texts of the
-    own cells that it names.  common: parts of a problem string for all layers, such as "fast".
+    input_size: I.  pieces: "lstm/H256/bi; join:2; gru/H256 + lif/H128/rev".  cells: texts of the own
+    cells that it names, if any are neither built in nor of the library ``ecornn.cells``.  common:
+    parts of a problem string for all layers, such as "fast".
 
     x: [T,N,I], or [N,T,I] with batch_first.  y: [U,N,output] with U = ceil(T / joined); its lengths
     are rounded up the same way, see output_lengths.  initial, final: a list with a tuple of states
@@ -194,7 +195,10 @@ class Net(Freezing, torch.nn.Module):
         saving_of(saving)
         self.saving, self.memory_limit = saving, limit_of(memory_limit)
         self.input_size, self.pieces, self.batch_first = input_size, pieces, batch_first
-        self.cells, self.common = tuple(cells), common
+        own, named = {Cell(text).name for text in cells}, re.findall(r"(?:^|[;+])\s*([\w-]+)", pieces)
+        self.cells = (*cells, *(published[name] for name in dict.fromkeys(named)
+                                if name in published and name not in own))
+        self.common = common
         self._draws = ("dropout:" in pieces + common
                        or any("bernoulli" in text for text in self.cells))
         first = plan_of("reference", self._text("f32", 1, 1, False, True), self.cells)

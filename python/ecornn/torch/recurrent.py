@@ -1,20 +1,22 @@
-"""Layers of any cell as modules: from a text, or by the name of a built-in cell."""
+"""Layers of any cell as modules: from a text, or by name."""
 
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from typing import Any
 
 import torch
 from torch.nn import Parameter
 
-from ..cell import Cell
+from ..cell import Cell, cells
 from ._forward import Forward
 
 
 class Recurrent(Forward, torch.nn.Module):
-    """Recurrent layers of a cell that is given as text (doc/cells.md) or by name, such as "mgu".
+    """Recurrent layers of a cell that is given as text (doc/cells.md) or by name, such as "mgu", which
+    is built in, or "lif", one of the library ``ecornn.cells``.
 
     Arguments and results are torch.nn.LSTM's: ``y, final = layer(x, hx)``; hx and final are a
     tensor if the cell has one state, else a tuple.  The first state is [L*D,N,P], others are
@@ -73,9 +75,9 @@ class Recurrent(Forward, torch.nn.Module):
                           stacklevel=2)
         if hidden_size % heads:
             raise ValueError(f"heads is {heads}, must divide hidden_size, which is {hidden_size}")
-        self.cell_text = self.cell if cell is None else cell
+        self.cell_text = self.cell if cell is None else cells.text_of(cell)
         if not self.cell_text:
-            raise ValueError("cell is missing: a cell's text, or the name of a built-in one")
+            raise ValueError("cell is missing: a cell's text, or its name")
         parts = sum(size or hidden_size for _, size in Cell(self.cell_text).parts)
         if grouped_input and (heads == 1 or (input_size - parts) % heads):
             raise ValueError(f"heads is {heads} with grouped_input, must be at least 2 and divide "
@@ -107,7 +109,8 @@ class Recurrent(Forward, torch.nn.Module):
             torch.nn.init.uniform_(parameter, -bound, bound)
 
     def extra_repr(self) -> str:
-        name = self.cell_text.split("(")[0].split()[-1] if "(" in self.cell_text else self.cell_text
+        head = re.search(r"^\s*cell\s+([\w-]+)", self.cell_text, re.M)
+        name = head.group(1) if head else self.cell_text
         text = f"{self.input_size}, {self.hidden_size}, cell={name!r}"
         for attribute, default in (("num_layers", 1), ("bias", True), ("batch_first", False),
                                    ("dropout", 0.0), ("bidirectional", False), ("proj_size", 0),
