@@ -50,6 +50,16 @@ def rg_lru(L, x, h):
     return [a * h + sqrt(1 - a * a + 1e-12) * (i * x)]
 
 
+def s5(L, x, h, g):
+    """The implicit form: the right side, divided by 1 - z."""
+    d = exp(L.p("d"))
+    re, im = -exp(L.p("k")) * d / 2, L.p("m") * d / 2
+    right = h + re * h - im * g + d * L.W("r"), g + re * g + im * h + d * L.W("s")
+    size = (1 - re) * (1 - re) + im * im
+    return ((right[0] * (1 - re) - right[1] * im) / size,
+            (right[0] * im + right[1] * (1 - re)) / size)
+
+
 def t_rnn(L, x, h):
     f = sigmoid(L.sum("f"))
     return [f * h + (1 - f) * L.W("z")]
