@@ -8,16 +8,17 @@ bool eco_layout_is_replay(const struct eco_layout *layout)
     return layout->back && eco_layout_replays(layout);
 }
 
-int32_t eco_clip_chunk(int32_t chunk, int32_t T)
+/* A requested chunk, at most all steps; 0: all. */
+static int32_t clip_chunk(int32_t chunk, int32_t T)
 {
     return chunk > 0 && chunk < T ? chunk : T;
 }
 
 int32_t eco_even_chunk(const struct eco_layout *layout, int32_t requested)
 {
-    const int32_t T = layout->T, planned = layout->problem->T, chunk = eco_clip_chunk(requested, T),
+    const int32_t T = layout->T, planned = layout->problem->T, chunk = clip_chunk(requested, T),
                   all = T > planned - planned / 8 ? planned : T,
-                  count = eco_ceil_div(all, eco_clip_chunk(requested, all)),
+                  count = eco_ceil_div(all, clip_chunk(requested, all)),
                   even = eco_ceil_div(T, count);
     return layout->request.gpu.lean && T < planned && even < chunk ? even : chunk;
 }
@@ -38,7 +39,7 @@ static int32_t chunk_of(const struct eco_layout *layout)
 int32_t eco_backward_chunk(const struct eco_layout *layout)
 {
     const int32_t requested = layout->request.chunk_backward,
-                  most = eco_clip_chunk(requested, layout->T),
+                  most = clip_chunk(requested, layout->T),
                   every = eco_layout_replays(layout) ? layout->problem->saving.every : 1;
     const int64_t even = (int64_t)eco_ceil_div(eco_even_chunk(layout, requested), every) * every;
     return even < most ? (int32_t)even : most;
@@ -56,7 +57,7 @@ static int32_t fitting_steps(const struct eco_layout *layout, int values, int32_
     if (step * planned <= ECO_L2_BYTES)
         return steps;
     const int32_t most = (int32_t)(ECO_L2_BYTES / step),
-                  fitting = eco_clip_chunk(most > LEAST_STEPS ? most : LEAST_STEPS, planned),
+                  fitting = clip_chunk(most > LEAST_STEPS ? most : LEAST_STEPS, planned),
                   part = eco_ceil_div(planned, (planned + fitting / 2) / fitting);
     return steps < part ? steps : part;
 }
@@ -67,13 +68,13 @@ int32_t eco_forward_chunk(const struct eco_layout *layout)
     const struct eco_lowered *lowered = &layout->problem->cell->lowered;
     int32_t planned = layout->problem->T;
     if (eco_layout_is_replay(layout)) {
-        const int32_t steps = eco_clip_chunk(request->chunk, layout->chunk_backward);
-        planned = eco_clip_chunk(request->chunk, eco_clip_chunk(request->chunk_backward, planned));
+        const int32_t steps = clip_chunk(request->chunk, layout->chunk_backward);
+        planned = clip_chunk(request->chunk, clip_chunk(request->chunk_backward, planned));
         return eco_layout_is_lean(layout) ? fitting_steps(layout, lowered->n_accs, planned, steps)
                                           : steps;
     }
     const int32_t steps = eco_even_chunk(layout, chunk_of(layout));
-    planned = eco_clip_chunk(request->chunk, planned);
+    planned = clip_chunk(request->chunk, planned);
     return eco_layout_narrows(layout) ? fitting_steps(layout, lowered->n_saves, planned, steps)
                                       : steps;
 }

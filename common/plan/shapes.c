@@ -187,7 +187,7 @@ size_t eco_layout_gather_width(const struct eco_layout *layout, bool backward)
     return gathered && other > row ? other : row;
 }
 
-struct eco_size eco_size_longer(struct eco_size a, struct eco_size b)
+static struct eco_size longer(struct eco_size a, struct eco_size b)
 {
     return a.overflow || (!b.overflow && a.value > b.value) ? a : b;
 }
@@ -199,8 +199,8 @@ struct eco_size eco_layout_exchange_bytes(const struct eco_layout *layout, bool 
         backward ? layout->chunk_backward : eco_even_chunk(layout, request->chunk);
     const size_t step =
         eco_bytes_by_rows(&request->exchange[backward], layout->problem->N, (int32_t)layout->N);
-    return eco_size_longer(eco_size_of(request->exchange_bytes),
-                           eco_size_mul(eco_size_of(step), (size_t)steps));
+    return longer(eco_size_of(request->exchange_bytes),
+                  eco_size_mul(eco_size_of(step), (size_t)steps));
 }
 
 /* As much as the largest layer needs. */
@@ -209,8 +209,7 @@ struct eco_size eco_layout_widened_bytes(const struct eco_layout *layout)
     struct eco_size widened = eco_size_of(0);
     for (int layer = 0; layout->request.gpu.widened && layer < 2 && layer < layout->problem->L;
          layer++)
-        widened =
-            eco_size_longer(widened, eco_layout_matrix_bytes(layout, layer, 0, ECO_WEIGHT_IDS));
+        widened = longer(widened, eco_layout_matrix_bytes(layout, layer, 0, ECO_WEIGHT_IDS));
     return widened;
 }
 

@@ -71,8 +71,6 @@ struct eco_size eco_layout_transposed_bytes(const struct eco_layout *layout, boo
 struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout);
 struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout);
 
-struct eco_size eco_size_longer(struct eco_size a, struct eco_size b);
-
 /* ---- arrays.c -------------------------------------------------------------------------------- */
 
 /* Are planes of the output state, which the reserve or the workspace keeps, y of lower layers? */
@@ -91,8 +89,6 @@ struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int lay
 
 /* Backward with a replay, which uses backward's room. */
 bool eco_layout_is_replay(const struct eco_layout *layout);
-/* A requested chunk, at most all steps; 0: all. */
-int32_t eco_clip_chunk(int32_t chunk, int32_t T);
 /* Chunk length of a run with fewer steps than planned: chunks as even as those of a plan of its
  * own, so that it needs no more memory; if few steps are missing, as many chunks as the plan has.
  */
