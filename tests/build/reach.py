@@ -20,7 +20,7 @@ RUNS = {
     "cpu": ("ecornn_forward eco_cpu_run_tape", 43, 0),
     "persistent": ("ecornn_forward eco_gpu_run_persistent", 45, 0),
     "fused": ("ecornn_forward eco_gpu_run_fused", 43, 0),
-    "scan": ("ecornn_forward eco_gpu_run_scan", 43, 0),
+    "scan": ("ecornn_forward eco_gpu_run_scan", 44, 0),
     "step": ("ecornn_forward eco_gpu_run_step", 42, 0),
 }
 # The run of a layer: models, nets and tangents are plans of their own, which run those of layers.
