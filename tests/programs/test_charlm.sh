@@ -85,6 +85,8 @@ run 0 "saved step" --resume "$folder/stopped" --steps 1 --sample 0 --save "$fold
 run 0 "two-products" --cell "$source/tests/cells/two-products.cell" --hidden 8 --steps 3 \
     --sample 10 --save "$folder/own" "$text"
 run 0 "saved step 4" --resume "$folder/own" --steps 1 --save "$folder/own" "$text"
+run 0 "ugrnn" --cell ugrnn --hidden 8 --steps 3 --sample 10 --save "$folder/named" "$text"
+run 0 "saved step 4" --resume "$folder/named" --steps 1 --save "$folder/named" "$text"
 
 # A run that is killed leaves its last save whole.
 begin --save "$folder/killed" --save-every 1
