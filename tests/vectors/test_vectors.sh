@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes the conformance vectors of tests/vectors, tests their bounds, and runs the library on them.
+# Makes the conformance vectors of tests/vectors, tests their bounds, and runs the library on them; then
+# the cells of the library against their equations.
 # Needs a Python with numpy; ONNX Runtime and PyTorch are left to tests/vectors/run.py by hand.
 set -eu
 source=${srcdir:-.}/tests/vectors
@@ -27,3 +28,4 @@ $python "$source/check_bounds.py"
 unset OMP_NUM_THREADS
 $python "$source/run.py" "$folder" --library "$library" \
     --only "expected,ecornn reference,ecornn cpu,ecornn cuda"
+OMP_NUM_THREADS=1 $python "$source/../library/run.py" "$library"
