@@ -52,11 +52,16 @@ def _activation(of: str, function: Any) -> str:
                       f"{', '.join(_ACTIVATIONS)}; ecornn.keras.Recurrent takes the text of any cell")
 
 
+def _apply(activation: str, to: str) -> str:
+    return _ACTIVATIONS[activation].replace("{}", to)
+
+
 def _gate(name: str, sum: str, activation: str) -> list[str]:
-    """Lines that assign a gate: its sum, and its activation."""
-    form = _ACTIVATIONS[activation]
-    return [f"a{name.rstrip(chr(39))} = {sum}",
-            f"{name} = " + form.replace("{}", "a" + name.rstrip("'"))]
+    """Lines that assign a gate.  A sum that is read once has no line, which would be kept for backward."""
+    if _ACTIVATIONS[activation] in ("{}", f"{activation}({{}})"):
+        return [f"{name} = {_apply(activation, sum)}"]
+    own = "a" + name.rstrip("'")
+    return [f"{own} = {sum}", f"{name} = {_apply(activation, own)}"]
 
 
 def _kept(gates: str, scale: float | None) -> tuple[list[str], dict[str, str]]:
@@ -74,26 +79,15 @@ def _kept(gates: str, scale: float | None) -> tuple[list[str], dict[str, str]]:
         gate: f"h{gate}" for gate in gates}
 
 
-def _lstm(act: str, gate: str, b: str, scale: float | None) -> list[str]:
-    lines, h = _kept("ifgo", scale)
-    for name in "ifgo":
-        lines += _gate(name, f"W x + R {h[name]}{b}", act if name == "g" else gate)
-    return [*lines, "c' = f * c + i * g", "u = " + _ACTIVATIONS[act].replace("{}", "c'"), "h' = o * u"]
+def _lstm(act: str, gate: str, b: str, h: dict[str, str]) -> list[str]:
+    lines = [_gate(name, f"W x + R {h[name]}{b}", act if name == "g" else gate) for name in "ifgo"]
+    return [*sum(lines, []), "c' = f * c + i * g", "h' = o * " + _apply(act, "c'")]
 
 
-def _gru(act: str, gate: str, b: str, scale: float | None, after: bool) -> list[str]:
-    lines, h = _kept("zrn", scale)
-    for name in "zr":
-        lines += _gate(name, f"W x + R {h[name]}{b}", gate)
-    if after:
-        lines.append(f"q = R {h['n']}{b}")
-    return [*lines, *_gate("n", f"W x{b} + r * q" if after else f"W x + R (r * {h['n']}){b}", act),
-            "h' = z * h + (1 - z) * n"]
-
-
-def _simple(act: str, b: str, scale: float | None) -> list[str]:
-    lines, h = _kept("h", scale)
-    return [*lines, *_gate("h'", f"W x + R {h['h']}{b}", act)]
+def _gru(act: str, gate: str, b: str, h: dict[str, str], after: bool) -> list[str]:
+    lines = [line for name in "zr" for line in _gate(name, f"W x + R {h[name]}{b}", gate)]
+    last = f"W x{b} + r * q" if after else f"W x + R (r * {h['n']}){b}"
+    return [*lines, *[f"q = R {h['n']}{b}"] * after, *_gate("n", last, act), "h' = z * h + (1 - z) * n"]
 
 
 _texts: dict[tuple, str] = {}  # those that layers have needed
@@ -103,8 +97,9 @@ def _text(kind: str, act: str, gate: str, bias: bool, scale: float | None) -> st
     """The text of a cell of Keras; scale: of what recurrent dropout keeps."""
     b = " + b" if bias else ""
     states = ("h, c" if kind == "lstm" else "h") + (", m" if scale is not None else "")
-    lines = (_lstm(act, gate, b, scale) if kind == "lstm" else _simple(act, b, scale)
-             if kind == "simple" else _gru(act, gate, b, scale, kind == "gru-after"))
+    lines, h = _kept({"lstm": "ifgo", "simple": "h"}.get(kind, "zrn"), scale)
+    lines += (_lstm(act, gate, b, h) if kind == "lstm" else _gate("h'", f"W x + R {h['h']}{b}", act)
+              if kind == "simple" else _gru(act, gate, b, h, kind == "gru-after"))
     return "\n".join([f"cell keras-{kind}({states})", *lines, ""])
 
 
@@ -120,10 +115,15 @@ def _run(cell: tuple, x, states: list, weights: list, mask, seed):
         raise BadArgument(f"the compute dtype is {kind}, must be one of {', '.join(_TYPES)}")
     on_cpu = _on_cpu(x)
     wide = "float32" if on_cpu and kind == "float16" else kind
-    x, states, weights = (ops.cast(x, wide), [ops.cast(state, wide)[None] for state in states],
-                          [ops.cast(each, wide) for each in weights])
+    x, states, weights = (_cast(x, wide), [_cast(state, wide)[None] for state in states],
+                          [_cast(each, wide) for each in weights])
     y, final = _by_backend((cell, wide, on_cpu), x, states, weights, mask, seed)
-    return ops.cast(y, kind), [ops.cast(state[0], kind) for state in final]
+    return _cast(y, kind), [_cast(state[0], kind) for state in final]
+
+
+def _cast(tensor, kind: str):
+    """Keras's cast takes a long time where there is nothing to cast."""
+    return tensor if keras.backend.standardize_dtype(tensor.dtype) == kind else ops.cast(tensor, kind)
 
 
 def _on_cpu(x) -> bool:
@@ -206,7 +206,7 @@ class _Steps:
 
     def _stacked(self) -> list:
         cell = self.cell
-        return [ops.transpose(cell.kernel), ops.transpose(cell.recurrent_kernel),
+        return [ops.convert_to_tensor(cell.kernel).T, ops.convert_to_tensor(cell.recurrent_kernel).T,
                 *([] if cell.bias is None else [ops.convert_to_tensor(cell.bias)])]
 
     def _of(self, scale: float | None) -> str:
@@ -219,7 +219,7 @@ class _Steps:
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
         """The last output [N,H], all outputs [N,T,H] and the final states [N,H]."""
-        cell, x, states = self.cell, ops.cast(sequences, self.compute_dtype), list(initial_state)
+        cell, x, states = self.cell, _cast(sequences, self.compute_dtype), list(initial_state)
         weights, scale = self._stacked(), None
         if training and cell.dropout:
             kept = cell.get_dropout_mask(sequences[:, 0, :])
@@ -390,10 +390,10 @@ class Recurrent(_Steps, keras.layers.RNN):
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
-        cell, x, states = self.cell, ops.cast(sequences, self.compute_dtype), list(initial_state)
+        cell, x, states = self.cell, _cast(sequences, self.compute_dtype), list(initial_state)
         draws = training and "bernoulli" in cell.text
         weights = [ops.convert_to_tensor(getattr(cell, _NAMES[kind])) for kind in cell.kinds]
-        weights = [ops.transpose(each) if each.ndim > 1 else each for each in weights]
+        weights = [each.T if each.ndim > 1 else each for each in weights]
         x = cell.drop(x, training=bool(training))
         return self._loop((cell.text, x.shape[-1], cell.units, cell.heads, cell.grouped_input),
                           (x, states, weights), mask, cell.seed_generator.next() if draws else None)
@@ -432,8 +432,8 @@ def replace(model: keras.Model) -> keras.Model:
         except BadArgument as error:
             layer.__class__ = was
             left.append(f"{layer.name}: {error}")
-    for name in ("train", "test", "predict"):  # those that are compiled would run the old layers
-        setattr(model, f"{name}_function", None)
+    # Compiled ones would run the old layers.
+    model.train_function = model.test_function = model.predict_function = None
     if left:
         warnings.warn("ecornn.keras.replace left what Keras runs: " + "; ".join(left), stacklevel=2)
     return model

@@ -41,9 +41,8 @@ def decompositions() -> dict:
     """torch.export's table of decompositions with ecornn's layers in it:
     ``torch.export.export(...).run_decompositions(ecornn.torch.decompositions())`` gives core ATen.
 
-    LSTM, GRU and RNN become one group of operators for each step, so T must be fixed; N need not be.
-    Raises Unsupported, with the name of what core ATen lacks, for all else.
+    T must be fixed, N need not be.  Raises Unsupported with the name of what core ATen lacks.
     """
-    table = torch.export.default_decompositions()
+    table = getattr(torch.export, "default_decompositions", torch._decomp.core_aten_decompositions)()  # 2.4 lacks it
     table[torch.ops.ecornn.layer.default] = _layer
     return table

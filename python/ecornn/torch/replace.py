@@ -96,8 +96,7 @@ def restore(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Mo
     torch.nn's module, or the subclass of it that replace found, with the same parameters, hooks,
     mode and ``state_dict``.
 
-    ``saving`` and ``memory_limit`` are lost.  Modules that only ecornn has stay, with a warning that names
-    them.  Arguments and result are replace's.
+    ``saving`` and ``memory_limit`` are lost.  A warning names modules that only ecornn has, which stay.
     """
     return _swap(model, Report() if report is None else report, lambda module: isinstance(
         module, (Forward, Net, Quantized, AdditiveAttention, *OURS.values())), _only_here, to_torch,
