@@ -90,7 +90,9 @@ def _gru(act: str, gate: str, b: str, h: dict[str, str], after: bool) -> list[st
     return [*lines, *[f"q = R {h['n']}{b}"] * after, *_gate("n", last, act), "h' = z * h + (1 - z) * n"]
 
 
-_texts: dict[tuple, str] = {}  # those that layers have needed
+# Texts that layers have needed; built-in cells have kernels of their own.
+_texts: dict[tuple, str] = {("lstm", "tanh", "sigmoid", True, None): "lstm",
+                            **{("simple", name, name, True, None): f"rnn-{name}" for name in ("tanh", "relu")}}
 
 
 def _text(kind: str, act: str, gate: str, bias: bool, scale: float | None) -> str:
@@ -145,10 +147,10 @@ def _by_torch(of: tuple, x, states, weights, mask, seed):
     (text, *sizes, heads, grouped), *_ = of
     layers = _spec.Layers(text, *sizes, heads=heads, grouped_input=grouped)
     if text in _spec.GATES:  # torch's cells, with two biases
-        *weights, bias = weights
-        first, *middle, last = bias.split(sizes[1])
-        weights += ([torch.cat([first, middle[0], last]), torch.cat([0 * first, 0 * first, middle[1]])]
-                    if text == "gru" else [bias, 0 * bias])
+        *matrices, bias = weights
+        b = bias.split(sizes[1])
+        weights = [*matrices, *([torch.cat([*b[:2], b[3]]), torch.cat([0 * b[0], 0 * b[1], b[2]])]
+                                if text == "gru" else [bias, torch.zeros_like(bias)])]
     if torch.compiler.is_compiling() or x.is_meta or seed is not None:
         if seed is not None:
             high, low = seed.to("cpu", torch.int64).split(1)

@@ -264,7 +264,7 @@ def test_functional_models_and_states():
 # ---- any cell -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cell, more", [("lstm", {}), (MINE, {}), ("lstm-peephole", {}), ("mgu", {"heads": 2}),
+@pytest.mark.parametrize("cell, more", [("lstm", {}), ("rnn-relu", {}), (MINE, {}), ("lstm-peephole", {}), ("mgu", {"heads": 2}),
                                         ("gru", {"heads": 2, "grouped_input": True}),
                                         ("cell scored(h; a[1])\nh' = h + a * tanh(W x + R h + b)\n", {})])
 def test_a_text_is_the_library_s(cell, more):
