@@ -4,6 +4,7 @@
 #include "ecornn.h"
 
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "common/compose/sequence.h"
@@ -163,23 +164,47 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
 
 /* ---- parts of x that are arrays of their own ------------------------------------------------- */
 
-/* `what` is "io.inputs" or "gradient.dinputs"; rows: the distances of their rows, or NULL. */
-static ecornn_status check_inputs(const struct ecornn_plan *plan, const char *what,
-                                  const void *const *inputs, const size_t *rows, bool required)
+/* Is input k, or its gradient, in the memory of another array that is written?  Returns its name.
+ */
+static const char *other_of(const struct eco_args *args, const void *at, int k, bool gradient)
+{
+    if (at == NULL || !gradient)
+        return at != NULL && at == args->y ? "io.y" : NULL;
+    for (int j = 0; j < k; j++)
+        if (at == args->dinputs[j])
+            return "another of them";
+    return at == args->dx          ? "gradient.dx"
+           : at == args->dy        ? "gradient.dy"
+           : at == args->inputs[k] ? "the input"
+                                   : NULL;
+}
+
+/* gradient: dinputs, else inputs; rows: the distances of their rows, or NULL. */
+static ecornn_status check_inputs(const struct ecornn_plan *plan, const struct eco_args *args,
+                                  const size_t *rows, bool gradient)
 {
     const struct eco_problem *problem = &plan->problem;
     const struct eco_recipe *recipe = &problem->cell->recipe;
+    const void *const *const inputs = gradient ? (const void *const *)args->dinputs : args->inputs;
+    const bool required = !gradient && !is_empty(args);
+    const size_t element = eco_type_bytes(problem->type),
+                 most = PTRDIFF_MAX / element / (size_t)problem->T / (size_t)problem->N;
     ecornn_status status = ECORNN_OK;
     for (int k = 0; status == ECORNN_OK && k < recipe->n_parts; k++) {
         char name[40];
         const size_t width = recipe->part[k].single ? 1 : (size_t)problem->H;
-        snprintf(name, sizeof name, "%s[%d]", what, k);
-        status = eco_check_pointer(name, inputs[k], required, eco_type_bytes(problem->type));
-        if (status == ECORNN_OK && rows != NULL && rows[k] != 0 && rows[k] < width)
+        snprintf(name, sizeof name, gradient ? "gradient.dinputs[%d]" : "io.inputs[%d]", k);
+        status = eco_check_pointer(name, inputs[k], required, element);
+        const char *const other = other_of(args, inputs[k], k, gradient);
+        if (status == ECORNN_OK && other != NULL && !is_empty(args))
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, the memory of %s", name, inputs[k],
+                            other);
+        if (status == ECORNN_OK && rows != NULL && rows[k] != 0 &&
+            (rows[k] < width || rows[k] > most))
             return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "the rows of %s are %zu apart, must be 0 or at least %zu, the width of "
-                            "part '%s'",
-                            name, rows[k], width, recipe->part[k].name);
+                            "the rows of %s are %zu apart, must be 0, or %zu, the width of part "
+                            "'%s', to %zu",
+                            name, rows[k], width, recipe->part[k].name, most);
     }
     return status;
 }
@@ -226,11 +251,17 @@ static ecornn_status check_all_inputs(const struct ecornn_plan *plan, const stru
                         (const void *)args->inputs, recipe->name);
     if (needs != NULL)
         return eco_fail(ECORNN_UNSUPPORTED, "io.inputs is set, which needs %s", needs);
-    const ecornn_status status =
-        check_inputs(plan, "io.inputs", args->inputs, args->input_rows, !is_empty(args));
+    if (eco_problem_rest(&plan->problem, 0) == 0 && (args->x != NULL || args->dx != NULL))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL: all of x is in io.inputs",
+                        args->x != NULL ? "io.x" : "gradient.dx",
+                        args->x != NULL ? args->x : args->dx);
+    if (args->dinput_rows != NULL && args->dinputs == NULL)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "gradient.dinput_rows is %p, must be NULL without gradient.dinputs",
+                        (const void *)args->dinput_rows);
+    const ecornn_status status = check_inputs(plan, args, args->input_rows, false);
     return status == ECORNN_OK && args->dinputs != NULL
-               ? check_inputs(plan, "gradient.dinputs", (const void *const *)args->dinputs,
-                              args->dinput_rows, false)
+               ? check_inputs(plan, args, args->dinput_rows, true)
                : status;
 }
 
@@ -323,17 +354,21 @@ static ecornn_status check_kind(const ecornn_plan *plan, const ecornn_io *io,
                   {"gradient.tangent", g->tangent, ECO_PLAN_TANGENT},
                   {"gradient.dparams", g->dparams, ECO_PLAN_TANGENT},
                   {"io.params", io->params, plan->kind},
-                  {"io.added", io->added, plan->kind}};
+                  {"io.added", io->added, plan->kind},
+                  {"io.inputs", io->inputs, ECO_PLAN_LAYERS},
+                  {"io.input_rows", io->input_rows, ECO_PLAN_LAYERS},
+                  {"gradient.dinputs", g->dinputs, ECO_PLAN_LAYERS},
+                  {"gradient.dinput_rows", g->dinput_rows, ECO_PLAN_LAYERS}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (fields[i].at && plan->kind != fields[i].kind)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL: the plan is not %s",
                             fields[i].name, fields[i].at,
-                            fields[i].kind == ECO_PLAN_NET ? "a net" : "of tangents");
+                            fields[i].kind == ECO_PLAN_NET       ? "a net"
+                            : fields[i].kind == ECO_PLAN_TANGENT ? "of tangents"
+                                                                 : "of layers");
         if (eco_check_pointer(fields[i].name, fields[i].at, false, sizeof(void *)) != ECORNN_OK)
             return ECORNN_BAD_ARGUMENT;
     }
-    if ((io->inputs || g->dinputs) && plan->kind != ECO_PLAN_LAYERS)
-        return eco_fail(ECORNN_UNSUPPORTED, "io.inputs is set, which needs a plan of layers");
     if (io->rows && plan->kind != ECO_PLAN_LAYERS)
         return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which needs a plan of layers");
     if (!io->rows && io->streams != 0)

@@ -74,7 +74,7 @@ bool names_cell(const char *problem, const ecornn_cell *cell, const char *path)
 bool is_library_cell(const char *word)
 {
     struct stat about;
-    return library_text(word) != NULL && stat(word, &about) != 0;
+    return library_text(word) != NULL && (stat(word, &about) != 0 || S_ISDIR(about.st_mode));
 }
 
 ecornn_cell *read_cell(const char *word)

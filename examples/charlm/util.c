@@ -95,7 +95,9 @@ char *cell_load(const char *word, size_t *bytes)
 {
     const char *name, *text;
     struct stat status;
-    for (int k = 0; stat(word, &status) && !ecornn_cell_library(k, &name, &text); k++)
+    for (int k = 0;
+         (stat(word, &status) || S_ISDIR(status.st_mode)) && !ecornn_cell_library(k, &name, &text);
+         k++)
         if (strcmp(name, word) == 0) {
             *bytes = strlen(text);
             return memcpy(allocate(*bytes + 1, 1), text, *bytes);

@@ -97,7 +97,7 @@ def bound(layer: Layer, k: int, operands: dict[str, Rows], quantises: bool = Tru
         total = Ranged(abs(parameters[f"{k}.fwd.{acc.vector}"]) if acc.vector else 0.0, 0.0)
         for name, rows in parts:
             total += _product(parameters[f"{k}.fwd.{name}"], operands[rows], quantises)
-        return total + Ranged(operands["x"].most, 0.0) if acc.raw else total
+        return total + Ranged(operands["x"].most, 0.0) if acc.copy else total
 
     def value(text: str) -> Ranged:
         if found := re.fullmatch(r"accumulator (\d+)", text):

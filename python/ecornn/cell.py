@@ -134,17 +134,13 @@ def expected(text: str) -> str:
 
 class Cells(Mapping):
     """The library of published cells: their texts by name, with what a cell is, its source and its
-    equations as a comment.  Wherever a cell is named, built-in ones come first, then these.
+    equations as a comment.  Wherever a cell is named, built-in ones come first, then these.  A call
+    gives the names of the built-in cells, which have no text here.
 
     >>> print(cells["lif"].split("\\n")[0])
     # Leaky integrate-and-fire neuron with recurrent weights; a spike subtracts the threshold.
     >>> "lru" in cells, len(cells) >= 40
     (True, True)
-
-    A call gives the names of the built-in cells, in a fixed order, which have no text here:
-
-    >>> cells()[:3]
-    ['rnn-tanh', 'rnn-relu', 'lstm']
     """
 
     @cached_property

@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 from ._errors import BadArgument, Unsupported
-from .cell import Cell, expected
+from .cell import Cell, cells, expected
 from .layer import Layer
 
 BACKEND = keras.config.backend()
@@ -123,8 +123,7 @@ def _run(cell: tuple, x, states: list, weights: list, mask, seed):
     return _cast(y, kind), [_cast(state[0], kind) for state in final]
 
 
-def _cast(tensor, kind: str):
-    """Keras's cast takes a long time where there is nothing to cast."""
+def _cast(tensor, kind: str):  # Keras's takes a long time where there is nothing to cast
     return tensor if keras.backend.standardize_dtype(tensor.dtype) == kind else ops.cast(tensor, kind)
 
 
@@ -237,15 +236,16 @@ class _Steps:
         if isinstance(mask, (list, tuple)):
             mask = mask[0]
         if mask is not None:
-            mask = ops.cast(mask, "bool")
+            mask = ops.cast(mask if mask.ndim == 2 else ops.any(mask, -1), "bool")
+        if self.stateful and BACKEND == "torch":  # RNN.call writes over them, and backward reads them
+            states = [ops.copy(state) for state in states]
         if self.go_backwards:
             x, mask = ops.flip(x, 1), mask if mask is None else ops.flip(mask, 1)
         y, final = _run(cell, x, states, weights, mask, seed)
         if mask is not None and self.zero_output_for_mask:
             y = ops.where(mask[..., None], y, ops.zeros_like(y))
         elif mask is not None and BACKEND == "jax" and not self.unroll:
-            # There Keras's output begins with the initial state.
-            begun = ops.cumsum(ops.cast(mask, "int32"), 1) > 0
+            begun = ops.cumsum(ops.cast(mask, "int32"), 1) > 0  # before it, Keras gives the initial state
             y = ops.where(begun[..., None], y, states[0][:, None])
         return y[:, -1], y, final[:len(self.state_size)]
 
@@ -319,7 +319,7 @@ class TextCell(keras.layers.Layer):
             raise BadArgument(f"units is {units!r}, must be an int of at least 1")
         if not 0 <= dropout < 1:
             raise BadArgument(f"dropout is {dropout}, must be 0 to less than 1")
-        self.units, self.text, self.heads = units, text, heads
+        self.units, self.text, self.heads = units, cells.get(text, text), heads
         self.grouped_input, self.dropout, self.seed = bool(grouped_input), float(dropout), seed
         self.starts = Cell(text).starts
         self.state_size, self.output_size = [units] * len(self.starts), units
@@ -327,7 +327,7 @@ class TextCell(keras.layers.Layer):
             get = getattr(keras, name.rpartition("_")[2] + "s").get
             setattr(self, name, get(_INITIAL.get(name) if value is None else value))
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.drop = keras.layers.Dropout(dropout, noise_shape=(None, 1, None), seed=seed)
+        self.drop = keras.layers.Dropout(dropout, (None, 1, None), seed, dtype=self.dtype_policy)
 
     def build(self, input_shape) -> None:
         counts: dict[str, int] = {}
@@ -368,7 +368,7 @@ _INITIAL = {"kernel_initializer": "glorot_uniform", "recurrent_initializer": "or
 
 @_register
 class Recurrent(_Steps, keras.layers.RNN):
-    """A layer of any cell, as a text (doc/cells.md) or by the name of a built-in one.
+    """A layer of any cell, as a text (doc/cells.md) or by a name: a built-in one, or of ecornn.cells.
 
     units: H.  cell: the text.  heads, grouped_input: as ecornn.Layer's.  dropout: of the input, with one
     draw for a sequence, from seed, as ``bernoulli`` of the text, which draws in training.  Initializers,
@@ -399,6 +399,10 @@ class Recurrent(_Steps, keras.layers.RNN):
         x = cell.drop(x, training=bool(training))
         return self._loop((cell.text, x.shape[-1], cell.units, cell.heads, cell.grouped_input),
                           (x, states, weights), mask, cell.seed_generator.next() if draws else None)
+
+    def reset_state(self) -> None:
+        for state, start in zip(self.states or (), self.cell.starts):
+            state.assign(ops.full_like(state, start))
 
     def get_config(self) -> dict[str, Any]:
         config, of_cell = super().get_config(), self.cell.get_config()

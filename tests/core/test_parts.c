@@ -313,7 +313,7 @@ END_TEST
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static void check_not_for(ecornn_device *device, const char *problem, const ecornn_cell *cell,
-                          const ecornn_io *given, const char *word)
+                          const ecornn_io *given, ecornn_status status, const char *word)
 {
     ecornn_plan *plan;
     ecornn_sizes sizes;
@@ -323,7 +323,7 @@ static void check_not_for(ecornn_device *device, const char *problem, const ecor
     get_sizes(plan, &sizes);
     io.weights = ecornn_alloc(device, sizes.weight_bytes + 1);
     io.workspace = ecornn_alloc(device, sizes.workspace_bytes);
-    check_refused(forward_all(plan, &io), ECORNN_UNSUPPORTED, word);
+    check_refused(forward_all(plan, &io), status, word);
     ecornn_free(device, (void *)(uintptr_t)io.weights);
     ecornn_free(device, io.workspace);
     ecornn_plan_free(plan);
@@ -335,7 +335,7 @@ START_TEST(wrong_inputs_are_refused)
     ecornn_cell *cell;
     double x[24], y[12];
     const void *inputs[] = {x, NULL};
-    const size_t rows[] = {2, 0};
+    size_t rows[] = {2, 0};
     check_ok(ecornn_cell_parse(&cell, copy));
     planned_open(&of, "cpu:1", "copy/f64/train/T2/N2/I4/H3/mask", cell);
     planned_open(&plain, "cpu:1", "gru/f64/T2/N2/I4/H3", NULL);
@@ -350,9 +350,16 @@ START_TEST(wrong_inputs_are_refused)
     inputs[1] = x;
     io.input_rows = rows;
     REFUSES(forward_all(of.plan, &io),
-            "the rows of io.inputs[0] are 2 apart, must be 0 or at least "
-            "3, the width of part 'u'");
-    io.input_rows = NULL;
+            "the rows of io.inputs[0] are 2 apart, must be 0, or 3, the width of part 'u', to ");
+    rows[0] = SIZE_MAX;
+    REFUSES(forward_all(of.plan, &io), "the rows of io.inputs[0] are 18446744073709551615 apart");
+    io.input_rows = (const size_t *)((const char *)rows + 1);
+    REFUSES(forward_all(of.plan, &io), "io.input_rows is ");
+    io.input_rows = NULL, io.x = x;
+    REFUSES(forward_all(of.plan, &io), "must be NULL: all of x is in io.inputs");
+    io.x = NULL, io.y = x;
+    REFUSES(forward_all(of.plan, &io), "the memory of io.y");
+    io.y = y;
     io.mask = (const uint8_t *)"\1\1\1\1";
     check_refused(forward_all(of.plan, &io), ECORNN_UNSUPPORTED,
                   "io.inputs is set, which needs a run without a mask");
@@ -367,9 +374,12 @@ START_TEST(wrong_inputs_are_refused)
     io = planned_io(&plain);
     io.x = x, io.y = y, io.inputs = inputs;
     REFUSES(forward_all(plain.plan, &io), "but cell gru has no parts of x");
-    check_not_for(of.device, "copy/f64/T2/N2/I4/H3/models:2", cell, &io, "needs one model");
-    check_not_for(of.device, "f64/T2/N2/I4; copy/H3", cell, &io, "needs a plan of layers");
-    check_not_for(of.device, "gru/f64/T2/N2/I4/H3/tangent", cell, &io, "needs a plan of layers");
+    check_not_for(of.device, "copy/f64/T2/N2/I4/H3/models:2", cell, &io, ECORNN_UNSUPPORTED,
+                  "needs one model");
+    check_not_for(of.device, "f64/T2/N2/I4; copy/H3", cell, &io, ECORNN_BAD_ARGUMENT,
+                  "the plan is not of layers");
+    check_not_for(of.device, "gru/f64/T2/N2/I4/H3/tangent", cell, &io, ECORNN_BAD_ARGUMENT,
+                  "the plan is not of layers");
     planned_close(&plain);
     planned_close(&of);
     ecornn_cell_free(cell);

@@ -64,7 +64,7 @@ void models_check(const struct models_case *test, const char *device)
         trial_run(&all);
         for (int m = 0; m < test->models; m++) {
             check_one(&all, &one, m, test->shared);
-            if (m == 0)
+            if (all.trains && m == 0)
                 memcpy(sum, dx->host, dx->bytes);
             else if (all.trains)
                 eco_type_add(sum, dx->type, dx->host, dx->type, dx->bytes / dx->element);
