@@ -44,6 +44,10 @@ enum eco_inner {
 };
 #undef ARRAY
 enum { ECO_ONE = 1, ECO_BOTH = 2, ECO_STATES = ECO_MAX_STATES };
+enum { ECO_FORWARD = 1, ECO_BACKWARD = 2 };
+extern const struct eco_inner_row { /* its first series, their number, passes that have it */
+    uint8_t series, number, passes;
+} eco_inner_row[ECO_INNERS];
 #define ARRAY(name, number, ...)                                                                   \
     ECO_SERIES_##name, ECO_SERIES_END_##name = ECO_SERIES_##name + ECO_##number - 1,
 enum {

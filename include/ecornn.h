@@ -228,8 +228,9 @@ typedef struct ecornn_io {
     int32_t reserved; /**< 0 */
     /** NULL: the parts of x that the cell's text declares are columns of x.  Else all are arrays of
      * their own, in the text's order, [T,N,1] or [T,N,H], ordered as x, and x has the other columns
-     * only (NULL if there are none).  Only on a CPU, for a plan of one model's layers, without a
-     * mask and repeated padding. */
+     * only, and is NULL if there are none.  They are read during the call, aligned for their type
+     * and not y; backward needs the same.  UNSUPPORTED on a GPU, for several models, and with a
+     * mask or repeated padding. */
     const void *const *inputs;
     /** With inputs: elements from one row of each to the next, 0: its width; NULL: all are 0. */
     const size_t *input_rows;
@@ -276,8 +277,9 @@ typedef struct ecornn_gradient {
     const struct ecornn_gradient *const *layers;
     const struct ecornn_gradient *tangent; /**< ecornn/experimental.h; else NULL */
     void *const *dparams;                  /**< only of tangents, else NULL: see ecornn_unpack */
-    /** With io.inputs, whose dx has no columns of parts: shaped as inputs; NULL, all or one, if not
-     * needed. */
+    /** With io.inputs: shaped as inputs, 0 past a row's length, overwritten; NULL, all or one, if
+     * not needed.  dx has the other columns.  UNSUPPORTED for two directions of 16 bits with
+     * ECORNN_ROW_INVARIANT. */
     void *const *dinputs;
     const size_t *dinput_rows; /**< as io.input_rows */
 } ecornn_gradient;

@@ -62,12 +62,10 @@ static bool replays_in_dacc(const struct eco_layout *layout)
            eco_request_row(&layout->request, H) == H;
 }
 
-enum pass { FORWARD = 1, BACKWARD = 2, BOTH = FORWARD | BACKWARD };
+enum pass { FORWARD = ECO_FORWARD, BACKWARD = ECO_BACKWARD, BOTH = FORWARD | BACKWARD };
 
 #define ARRAY(name, number, pass, ...) {ECO_SERIES_##name, ECO_##number, pass},
-static const struct {
-    uint8_t series, number, pass;
-} inner[ECO_INNERS] = {
+const struct eco_inner_row eco_inner_row[ECO_INNERS] = {
 #include "common/array_rows.inc"
 };
 #undef ARRAY
@@ -140,13 +138,13 @@ static void put_pass(struct eco_layout *layout, struct cursor *workspace, struct
                  carried = request->gpu.carry_planes > 0 ? (size_t)request->gpu.carry_planes : 1;
     struct eco_series *const series = layout->series;
     struct cursor aside = {.block = ECO_BLOCK_WORKSPACE, .N = workspace->N};
-    for (int k = 0; k < ECO_INNERS; k++)
-        for (int s = 0; s < (inner[k].number == ECO_STATES ? problem->cell->recipe.n_states : 1);
-             s++) {
+    for (int k = 0; k < ECO_INNERS; k++) {
+        const struct eco_inner_row *const row = &eco_inner_row[k];
+        for (int s = 0; s < (row->number == ECO_STATES ? problem->cell->recipe.n_states : 1); s++) {
             const size_t width = (size_t)eco_problem_width(problem, s),
                          padded = eco_request_row(request, width);
             struct eco_shape shape;
-            switch (inner[k].pass & (back ? BACKWARD : FORWARD) ? k : ECO_INNERS) {
+            switch (row->passes & (back ? BACKWARD : FORWARD) ? k : ECO_INNERS) {
 #include "common/array_rows.inc"
             default:
                 continue;
@@ -154,8 +152,9 @@ static void put_pass(struct eco_layout *layout, struct cursor *workspace, struct
             put(shape.shared                       ? &aside
                 : shape.block == ECO_BLOCK_RESERVE ? reserve
                                                    : workspace,
-                &shape, &series[inner[k].series + (inner[k].number == ECO_BOTH ? back : s)]);
+                &shape, &series[row->series + (row->number == ECO_BOTH ? back : s)]);
         }
+    }
     workspace->end.overflow |= aside.end.overflow;
     if (shared)
         put_either(workspace, &series[ECO_SERIES_PRODUCT + back], &series[ECO_SERIES_GATHER + back],

@@ -28,6 +28,12 @@ static int64_t parts_width(const struct ecornn_cell *cell, int32_t H, int end)
     return width;
 }
 
+/* What a description's x has besides the parts; below 0: too little. */
+static int64_t rest_of(const ecornn_desc *desc)
+{
+    return desc->input - parts_width(desc->cell, desc->hidden, desc->cell->recipe.n_parts);
+}
+
 int32_t eco_problem_parts(const struct eco_problem *problem)
 {
     return (int32_t)parts_width(problem->cell, problem->H, problem->cell->recipe.n_parts);
@@ -276,8 +282,7 @@ static bool reads_rest(const struct ecornn_cell *cell)
 static ecornn_status check_parts(const ecornn_desc *desc)
 {
     const struct eco_recipe *recipe = &desc->cell->recipe;
-    const int64_t parts = parts_width(desc->cell, desc->hidden, recipe->n_parts),
-                  rest = desc->input - parts;
+    const int64_t rest = rest_of(desc);
     if (desc->layers > 1)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "layers is %d, but cell %s has part '%s' of x, which layers above the "
@@ -288,7 +293,7 @@ static ecornn_status check_parts(const ecornn_desc *desc)
             ECORNN_BAD_ARGUMENT,
             "input is %d, but the parts of x of cell %s, '%s' %s, are %" PRId64 " wide: must be %s",
             desc->input, recipe->name, recipe->part[0].name,
-            recipe->n_parts > 1 ? "and others" : "alone", parts,
+            recipe->n_parts > 1 ? "and others" : "alone", desc->input - rest,
             reads_rest(desc->cell) ? "larger, because its text reads the rest of x too"
                                    : "that, because its text does not read the rest of x");
     return ECORNN_OK;
@@ -298,12 +303,11 @@ static ecornn_status check_parts(const ecornn_desc *desc)
 static ecornn_status check_raw_input(const ecornn_desc *desc)
 {
     const struct eco_recipe *recipe = &desc->cell->recipe;
-    const int64_t rest = desc->input - parts_width(desc->cell, desc->hidden, recipe->n_parts);
     const int32_t D = (desc->flags & ECORNN_BIDIRECTIONAL) != 0 ? 2 : 1,
                   P = desc->proj != 0 ? desc->proj : desc->hidden;
     if (desc->cell->lowered.raw < 0)
         return ECORNN_OK;
-    if (rest != desc->hidden)
+    if (rest_of(desc) != desc->hidden)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "input is %d, but cell %s reads x unit by unit: must be hidden, %d%s",
                         desc->input, recipe->name, desc->hidden,
@@ -337,15 +341,14 @@ static ecornn_status check_heads(const ecornn_desc *desc)
     if (desc->heads > 1 && desc->proj != 0)
         return eco_fail(ECORNN_UNSUPPORTED, "proj is %d with %d heads: no projection joins heads",
                         desc->proj, desc->heads);
-    const struct ecornn_cell *cell = desc->cell;
-    const int64_t parts = parts_width(cell, desc->hidden, cell->recipe.n_parts);
     if ((desc->flags & ECORNN_GROUPED_INPUT) != 0 &&
-        (desc->heads <= 1 || (desc->input - parts) % desc->heads != 0))
+        (desc->heads <= 1 || rest_of(desc) % desc->heads != 0))
         return eco_fail(
             ECORNN_BAD_ARGUMENT,
             "heads is %d with ECORNN_GROUPED_INPUT, must be 2 or more and divide input%s, "
             "which is %" PRId64,
-            desc->heads, parts > 0 ? " without the parts of x" : "", desc->input - parts);
+            desc->heads, desc->cell->recipe.n_parts > 0 ? " without the parts of x" : "",
+            rest_of(desc));
     return ECORNN_OK;
 }
 

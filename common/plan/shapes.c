@@ -203,7 +203,7 @@ struct eco_size eco_layout_exchange_bytes(const struct eco_layout *layout, bool 
                   eco_size_mul(eco_size_of(step), (size_t)steps));
 }
 
-/* As much as the largest layer needs. */
+/* The largest layer's bytes. */
 struct eco_size eco_layout_widened_bytes(const struct eco_layout *layout)
 {
     struct eco_size widened = eco_size_of(0);

@@ -168,17 +168,12 @@ static int32_t column_of(const struct eco_reference *run, int copy)
     return column;
 }
 
-static bool is_single(const struct eco_reference *run, int copy)
-{
-    return copy > 0 && run->problem->cell->recipe.part[copy - 1].single;
-}
-
 static void copy_x(const struct eco_reference *run, const struct eco_reference_row *row, int copy,
                    double *out)
 {
     const double *from = row->x + column_of(run, copy);
     for (int32_t j = 0; j < run->problem->H; j++)
-        out[j] = from[is_single(run, copy) ? 0 : j];
+        out[j] = from[eco_problem_is_single(run->problem, copy) ? 0 : j];
 }
 
 /* Sums an accumulator in one chain: its bias, W x or a part of x, each R e. */
@@ -374,10 +369,10 @@ static void sweep_node(const struct node_at *at)
         break;
     case ECO_OP_X:
         for (int32_t j = 0; j < H; j++)
-            add_to(
-                run,
-                &at->row->dx[column_of(run, node->index) + (is_single(run, node->index) ? 0 : j)],
-                dvalue[j]);
+            add_to(run,
+                   &at->row->dx[column_of(run, node->index) +
+                                (eco_problem_is_single(run->problem, node->index) ? 0 : j)],
+                   dvalue[j]);
         break;
     case ECO_OP_INPUT:
         sweep_input(at, dvalue);

@@ -18,7 +18,6 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 void eco_gpu_share_device(const struct ecornn_device *device,
                           const struct eco_problem *const layer[], int layers, int models,
                           struct eco_models_share *share);
-struct eco_caps eco_gpu_part(const struct eco_caps *caps, int concurrent);
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 

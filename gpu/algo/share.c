@@ -22,7 +22,7 @@ static int32_t cluster_launch_of(const struct eco_caps *caps)
     return most;
 }
 
-struct eco_caps eco_gpu_part(const struct eco_caps *caps, int concurrent)
+static struct eco_caps part_of(const struct eco_caps *caps, int concurrent)
 {
     const bool has_clusters = caps->gpu.blocks[2] > 0;
     const int32_t all = caps->gpu.blocks[has_clusters ? 2 : 0];
@@ -94,7 +94,7 @@ static void share_models(const struct ecornn_device *device, const struct eco_pr
                                                                        : OF_ALL};
     for (int n = models < ECO_GPU_LANES ? models : ECO_GPU_LANES; n > 1 && asked != 1; n /= 2) {
         const int concurrent = asked == 0 ? n : asked < models ? asked : models;
-        const struct eco_caps part = eco_gpu_part(&device->caps, concurrent);
+        const struct eco_caps part = part_of(&device->caps, concurrent);
         if (eco_algo_persistent.refuses(one, &part) != NULL ||
             (asked == 0 && loses_back(one, &device->caps, &part)))
             continue;
@@ -128,7 +128,7 @@ static void share_layers(const struct ecornn_device *device,
                          const struct eco_problem *const layer[], int layers,
                          struct eco_models_share *share)
 {
-    const struct eco_caps part = eco_gpu_part(&device->caps, layers);
+    const struct eco_caps part = part_of(&device->caps, layers);
     const int asked = eco_forced(layer[0], ECO_FORCE_AT_ONCE, 0);
     bool fits = layers <= ECO_GPU_LANES && asked != 1, persistent;
     double in_order = 0;

@@ -38,7 +38,6 @@ void eco_gpu_expand(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_expand_without(struct eco_gpu_run *run, const struct eco_bound *bound,
                             uint16_t without);
 extern const struct eco_verbs eco_gpu_verbs;
-void eco_gpu_weight_product(void *run, const struct eco_weight_product *product); /* verbs.c */
 void eco_gpu_gradients(struct eco_gpu_run *run,
                        const struct eco_gradients *gradients); /* weight_gradients.c */
 /* Moves the run to the second stream until the next op, if its dx and weight gradients may be
@@ -54,8 +53,5 @@ void eco_gpu_d_step(struct eco_gpu_run *run,
                     const struct eco_bound *bound); /* ops/step_backward.c */
 
 /* ---- what fills up rows, ops/verbs.c -------------------------------------------------- */
-
-/* Fills the padding of rows that products read with zeros, before the first step of forward. */
-void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound);
 
 #endif /* ECO_GPU_OPS_OPS_H */

@@ -91,7 +91,7 @@ static void multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matm
     eco_gpu_scaled_f16_dx(run, matmul);
 }
 
-void eco_gpu_weight_product(void *context, const struct eco_weight_product *product)
+static void weight_product(void *context, const struct eco_weight_product *product)
 {
     struct eco_gpu_run *run = context;
     struct eco_matmul matmul = {.op = product->op,
@@ -169,7 +169,8 @@ static void fill_planes(struct eco_gpu_run *run, const struct eco_op *op,
         fill(run, state, parts * (size_t)width, state->row, planes * (size_t)run->layout->N);
 }
 
-void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound)
+/* Fills the padding of rows that products read with zeros, before the first step of forward. */
+static void fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const bool persistent = eco_gpu_is_batched(run, ECO_STEP);
     if (!run->layout->request.gpu.padded)
@@ -201,10 +202,8 @@ static void gradients_of(void *context, const struct eco_gradients *gradients)
         fill_all_columns(run, gradients->op);
 }
 
-const struct eco_verbs eco_gpu_verbs = {.move = eco_gpu_move,
-                                        .cut = eco_gpu_cut,
-                                        .product = eco_gpu_weight_product,
-                                        .gradients = gradients_of};
+const struct eco_verbs eco_gpu_verbs = {
+    .move = eco_gpu_move, .cut = eco_gpu_cut, .product = weight_product, .gradients = gradients_of};
 
 /* Prepares what the ops of a layer read: copies of its weights, and padding. */
 static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)
@@ -218,7 +217,7 @@ static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)
     if (kind == ECO_D_BEGIN && eco_gpu_halves_back(run))
         eco_gpu_scaled_f16_recurrent(run, bound->op);
     if (kind == ECO_BEGIN)
-        eco_gpu_fill_rows(run, bound);
+        fill_rows(run, bound);
     if (kind == ECO_D_BEGIN)
         fill_all_columns(run, bound->op);
 }

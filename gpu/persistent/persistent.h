@@ -45,8 +45,6 @@ const struct eco_persistent_kind *eco_persistent_kind(const struct eco_problem *
 bool eco_persistent_is_made(const struct eco_problem *problem, bool backward);
 /* Why this cell and type have no kernel, and none can be compiled; or NULL. */
 const char *eco_persistent_refuses(const struct eco_problem *problem, bool backward);
-/* Arrays that a backward step may read. */
-int32_t eco_persistent_fields(const struct ecornn_cell *cell);
 
 /* Most elements from a batch row to the next: kernels compute offsets within a step in 32 bits, and
  * the caller's rows may be T apart. */

@@ -71,7 +71,8 @@ bool eco_persistent_is_made(const struct eco_problem *problem, bool backward)
     return false;
 }
 
-int32_t eco_persistent_fields(const struct ecornn_cell *cell)
+/* Arrays that a backward step may read. */
+static int32_t fields_of(const struct ecornn_cell *cell)
 {
     return cell->lowered.n_saves + 2 * cell->recipe.n_states + 1;
 }
@@ -92,7 +93,7 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
         return "does not support means over heads";
     if (backward && problem->states)
         return "does not support gradients of ECORNN_ALL_STATES";
-    if (backward && eco_persistent_fields(cell) > MOST_FIELDS)
+    if (backward && fields_of(cell) > MOST_FIELDS)
         return "needs at most 32 values to read in a backward step";
     if (!eco_persistent_is_made(problem, backward) &&
         !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
@@ -145,7 +146,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .means = lowered->n_means[backward],
                                        .sums = joined.n_sums,
                                        .hand_overs = joined.n - 1,
-                                       .fields = eco_persistent_fields(problem->cell),
+                                       .fields = fields_of(problem->cell),
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,
                                        .scaled = kind->scaled,

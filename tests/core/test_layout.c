@@ -122,15 +122,6 @@ static void check_weights(const struct eco_layout *layout, const char *text)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-enum pass { FORWARD = 1, BACKWARD = 2, BOTH = FORWARD | BACKWARD };
-#define ARRAY(name, number, pass, ...) {ECO_SERIES_##name, ECO_##number, pass},
-static const struct {
-    uint8_t series, number, pass;
-} inner[ECO_INNERS] = {
-#include "common/array_rows.inc"
-};
-#undef ARRAY
-
 /* Does this layout have arrays of a replay? */
 static bool is_replay(const struct eco_layout *layout)
 {
@@ -330,8 +321,10 @@ static void paint_room(struct map *map, enum eco_inner which, bool back, int lay
     const struct eco_layout *layout = map->layout;
     const struct eco_array array = eco_layout_array(layout, which, back, layer, d, 0);
     const bool shared = eco_layout_shares_exchange(layout, back);
-    size_t bytes =
-        layout->series[inner[which].series + (inner[which].number == ECO_BOTH ? back : 0)].bytes;
+    size_t bytes = layout
+                       ->series[eco_inner_row[which].series +
+                                (eco_inner_row[which].number == ECO_BOTH ? back : 0)]
+                       .bytes;
     change_owner(map);
     if (which == ECO_INNER_PRODUCT) {
         ck_assert_uint_ge(bytes, layout->request.gpu.product_bytes);
@@ -432,7 +425,8 @@ static void paint_row(struct map *map, enum eco_inner which, bool back, int laye
         break;
     default:
         for (int s = 0;
-             s < (inner[which].number == ECO_STATES ? problem->cell->recipe.n_states : 1); s++)
+             s < (eco_inner_row[which].number == ECO_STATES ? problem->cell->recipe.n_states : 1);
+             s++)
             paint(map, which, back, layer, d, s);
     }
 }
@@ -442,7 +436,7 @@ static void paint_rows(struct map *map, bool back, int layer)
 {
     for (int k = 0; k < ECO_INNERS && !map->layout->request.plain; k++)
         for (int d = 0; d < map->layout->problem->D; d++)
-            if ((inner[k].pass & (back ? BACKWARD : FORWARD)) != 0)
+            if ((eco_inner_row[k].passes & (back ? ECO_BACKWARD : ECO_FORWARD)) != 0)
                 paint_row(map, k, back, layer, d);
 }
 

@@ -146,7 +146,7 @@ static const char *const scanned[] = {
     "min-lstm/f32/train/L2/T300/N2/I8/H40/states/mask:20/save:states/gates:-5",
     "own-min-gru/f32/infer/L2/bi/T300/N3/I9/H70/states/all-states/gates:-5",
     "two-averages/f32/train/L2/bi/T300/N3/I9/H70/states/save:every:40/gates:-5",
-    /* rows that start anew, and states of every step */
+    /* resets, and states of every step */
     "min-gru/f32/train/L2/bi/T300/N3/I9/H70/states/resets:2/lengths:random",
     "qrnn/f32/train/rev/T130/N4/I40/H64/resets:5/all-states/lengths:random/batch-major",
     "two-memories/f32/train/bi/T200/N3/I66/H66/states/all-states/resets:3/null:dstart",

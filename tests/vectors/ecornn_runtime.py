@@ -102,8 +102,11 @@ class Run:
         self.plan, self.held, self.lengths = void(), [], None
 
     def results(self):
+        self.create_plan()
+        return self.results_of_plan()
+
+    def results_of_plan(self):
         try:
-            self.create_plan()
             self.pack()
             return self.compute()
         finally:

@@ -44,7 +44,7 @@ static bool is_live(int t, int n)
 {
     return run.lengths.empty() || t < run.lengths[n];
 }
-/* Does row n start anew with step t? */
+/* Is row n reset before step t? */
 static bool is_reset(int t, int n)
 {
     const int told = t + run.reversed;
