@@ -62,7 +62,7 @@ static const char *const chosen[] = {
     "lstm/f32/train/T1/N3/I1024/H64/states",
     "rnn-relu/f32/infer/T1/N5/I4/H24/P2048/states/seed:3",
     "rnn-tanh/f32/infer/T2/N9/I4/H1024/states",
-    "rnn-tanh/bf16/train/L2/bi/T2/N2/I4/H1024/states",
+    "rnn-tanh/bf16/train/L2/bi/T2/N2/I4/H512/states",
     "gru/f32/train/T3/N2/I90/H70/states",
     "gru/f64/train/T5/N3/I7/H16/states",
     "gru/f32/train/L2/bi/T6/N5/I3/H8/lengths:random/states/accumulate/dropout:0.2",
