@@ -402,7 +402,7 @@ class Recurrent(_Steps, keras.layers.RNN):
 
     def reset_state(self) -> None:
         for state, start in zip(self.states or (), self.cell.starts):
-            state.assign(ops.full_like(state, start))
+            state.assign(ops.full(state.shape, start, state.dtype))
 
     def get_config(self) -> dict[str, Any]:
         config, of_cell = super().get_config(), self.cell.get_config()
