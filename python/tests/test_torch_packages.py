@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -22,8 +23,32 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # one: a package takes 
 PROGRAM = r"""
 #include <cstdio>
 #include <dlfcn.h>
-#include <torch/script.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+
+static FILE *file;
+
+static int64_t number()
+{
+    int64_t found = -1;
+    return std::fread(&found, sizeof found, 1, file) == 1 ? found : -1;
+}
+
+/* Tensors of the file: how many there are; of each, whether it is of integers, its sizes and values. */
+static std::vector<at::Tensor> tensors(const char *device)
+{
+    std::vector<at::Tensor> found;
+    for (int64_t left = number(); left > 0; left--) {
+        const bool integers = number() == 1;
+        std::vector<int64_t> sizes(number());
+        for (int64_t &size : sizes)
+            size = number();
+        auto tensor = at::empty(sizes, at::TensorOptions(integers ? at::kLong : at::kFloat));
+        if (std::fread(tensor.data_ptr(), 1, tensor.nbytes(), file) == tensor.nbytes())
+            found.push_back(tensor.to(at::Device(device), tensor.scalar_type()));
+    }
+    return found;
+}
 
 int main(int, char **argv)
 {
@@ -31,20 +56,14 @@ int main(int, char **argv)
         std::fprintf(stderr, "%s\n", dlerror());
         return 2;
     }
-    torch::NoGradGuard guard;
     torch::inductor::AOTIModelPackageLoader loader(argv[2]);
-    auto tensors = torch::jit::load(argv[3]);
+    file = std::fopen(argv[3], "rb");
     for (int turn = 0; turn < 3; turn++) { /* sizes of its own each */
-        std::vector<at::Tensor> given, want;
-        for (int k = 0; tensors.hasattr("x" + std::to_string(turn) + std::to_string(k)); k++)
-            given.push_back(tensors.attr("x" + std::to_string(turn) + std::to_string(k)).toTensor());
-        for (int k = 0; tensors.hasattr("y" + std::to_string(turn) + std::to_string(k)); k++)
-            want.push_back(tensors.attr("y" + std::to_string(turn) + std::to_string(k)).toTensor());
-        auto found = loader.run(given);
+        auto found = loader.run(tensors(argv[4])), want = tensors(argv[4]);
         if (found.size() != want.size() || want.empty())
             return 3;
         for (size_t k = 0; k < want.size(); k++)
-            if (!at::allclose(found[k], want[k], 1e-4, 1e-5))
+            if (!found[k].allclose(want[k], 1e-4, 1e-5))
                 return 4;
     }
     std::puts("equal");
@@ -68,18 +87,6 @@ class Model(torch.nn.Module):
         return self.head(y), *(final if isinstance(final, tuple) else [final])
 
 
-class Tensors(torch.nn.Module):
-    """Tensors that C++ can load."""
-
-    def __init__(self, tensors):
-        super().__init__()
-        for name, tensor in tensors.items():
-            self.register_buffer(name, tensor)
-
-    def forward(self, x):
-        return x
-
-
 def _inputs(layer, steps, batch, lengths, states):
     first = layer.batch_first
     x = torch.randn(*((batch, steps) if first else (steps, batch)), layer.input_size)
@@ -100,9 +107,28 @@ CASES = {
 }
 
 
-def _package(folder, name):
-    """A package for any T and N, its model, and inputs of several sizes."""
-    make, lengths, states = CASES[name]
+def _write(path, lists):
+    """A file of lists of tensors, as the program reads it."""
+    with open(path, "wb") as file:
+        for tensors in lists:
+            file.write(struct.pack("q", len(tensors)))
+            for tensor in tensors:
+                file.write(struct.pack(f"{2 + tensor.dim()}q", not tensor.is_floating_point(), tensor.dim(),
+                                       *tensor.shape))
+                file.write(tensor.cpu().numpy().tobytes())
+
+
+def _compile(program, path):
+    """A package whose C++ is compiled fast and not tuned: it runs a few times."""
+    config = {"aot_inductor.compile_wrapper_opt_level": "O0", "aot_inductor.precompile_headers": False}
+    return torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=config)
+
+
+@pytest.fixture(scope="module")
+def package(request, tmp_path_factory):
+    """A package for any T and N in a folder, with inputs of several sizes and the model's results."""
+    folder = tmp_path_factory.mktemp("package")
+    make, lengths, states = CASES[request.param]
     torch.manual_seed(0)
     layer = make()
     model = Model(layer, lengths).to(DEVICE)
@@ -114,9 +140,11 @@ def _package(folder, name):
     more = [tuple(dims[1:])] if dims[1:] else []
     with torch.no_grad():
         program = torch.export.export(model, tuple(inputs[0]), dynamic_shapes=(dims[0], *more))
-        path = torch._inductor.aoti_compile_and_package(
-            program, package_path=os.path.join(folder, "model.pt2"))
-    return path, model, inputs
+        _compile(program, folder / "model.pt2")
+        lists = [tensors for given in inputs for tensors in (given, model(*given))]
+    torch.save(lists, folder / "lists.pt")
+    _write(folder / "lists", lists)
+    return folder
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -137,28 +165,27 @@ def test_export_for_any_shape(kind, strict, batch_first):
 
 
 def _run_package(folder):
-    path, model, inputs = _package(folder, "plain")
-    run = torch._inductor.aoti_load_package(path)
-    for given in inputs:
-        for have, want in zip(run(*given), model(*given), strict=True):
-            torch.testing.assert_close(have, want)
+    run = torch._inductor.aoti_load_package(os.path.join(folder, "model.pt2"))
+    lists = torch.load(os.path.join(folder, "lists.pt"))
+    for given, want in zip(lists[::2], lists[1::2], strict=True):
+        for one, other in zip(run(*given), want, strict=True):
+            torch.testing.assert_close(one, other)
 
 
 def _run_package_of_torch(folder):
     """The same without ecornn."""
     model, x = torch.nn.Linear(6, 2).to(DEVICE), torch.randn(5, 6, device=DEVICE)
     with torch.no_grad():
-        program = torch.export.export(model, (x,))
-        path = torch._inductor.aoti_compile_and_package(
-            program, package_path=os.path.join(folder, "model.pt2"))
+        path = _compile(torch.export.export(model, (x,)), os.path.join(folder, "torch.pt2"))
         torch.testing.assert_close(torch._inductor.aoti_load_package(path)(x), model(x))
 
 
 @needs_compiler
-def test_a_package_in_python(tmp_path):
+@pytest.mark.parametrize("package", ["own cell"], indirect=True)
+def test_a_package_in_python(package):
     """In a process of its own: with some compilers torch's own packages crash as they are loaded."""
     def run(what):
-        return subprocess.run([sys.executable, "-W", "ignore", __file__, what, tmp_path],
+        return subprocess.run([sys.executable, "-W", "ignore", __file__, what, package],
                               capture_output=True, text=True)
 
     found = run("ecornn")
@@ -185,20 +212,12 @@ def program(tmp_path_factory):
 
 @needs_compiler
 @pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
-@pytest.mark.parametrize("name", [
+@pytest.mark.parametrize("package", [
     pytest.param(name, marks=[] if name == "own cell" else pytest.mark.long)
-    for name in CASES if DEVICE == "cpu" or name in ("states", "own cell")])
-def test_a_package_without_python(tmp_path, program, name):
-    path, model, inputs = _package(tmp_path, name)
-    tensors = {}
-    for turn, given in enumerate(inputs):
-        with torch.no_grad():
-            results = model(*given)
-        tensors.update({f"x{turn}{k}": tensor for k, tensor in enumerate(given)})
-        tensors.update({f"y{turn}{k}": tensor for k, tensor in enumerate(results)})
-    torch.jit.script(Tensors(tensors)).save(tmp_path / "tensors.pt")
+    for name in CASES if DEVICE == "cpu" or name in ("states", "own cell")], indirect=True)
+def test_a_package_without_python(package, program):
     libraries = os.path.dirname(os.path.abspath(_library.path))
-    found = subprocess.run([program, _native._module._name, path, tmp_path / "tensors.pt"],
+    found = subprocess.run([program, _native._module._name, package / "model.pt2", package / "lists", DEVICE],
                            capture_output=True, text=True,
                            env={**os.environ, "LD_LIBRARY_PATH": libraries})
     assert found.returncode == 0 and found.stdout == "equal\n", found.stderr
