@@ -68,7 +68,7 @@ def test_options(kind, dtype, device, monkeypatch):
             options["proj_size"] = proj
         if relu:
             options["nonlinearity"] = "relu"
-        limits = _packing.Limits(0 if packed == 2 else 1 << 60, 0, 0, 32)
+        limits = _packing.Limits(0 if packed == 2 else 1 << 60, 0, 0, 32, 1)
         monkeypatch.setattr(_packing, "LIMITS", dict.fromkeys(_packing.LIMITS, limits))
         theirs = getattr(torch.nn, kind)(I, H, **options)
         ours = getattr(ecornn_torch, kind)(I, H, **options)

@@ -24,7 +24,7 @@ MAKE = {
 
 def cut(monkeypatch, often: bool) -> None:
     """Are batches cut into many pieces, or into none?"""
-    limits = _packing.Limits(0 if often else 1 << 60, 0, 0, 32)
+    limits = _packing.Limits(0 if often else 1 << 60, 0, 0, 32, 1)
     monkeypatch.setattr(_packing, "LIMITS", dict.fromkeys(_packing.LIMITS, limits))
 
 

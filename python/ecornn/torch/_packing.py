@@ -30,10 +30,11 @@ class Limits(NamedTuple):
     #             unless three of four steps are padding
     least: int  # numbers of states that a further piece saves at least
     share: int  # part of the rows that count which it saves at least: 1/share
+    most: int   # numbers of states in the steps of a piece: the largest decides the workspace
 
 
-LIMITS = {"cpu": Limits(1 << 20, 1 << 17, 1 << 12, 512),
-          "cuda": Limits(1 << 20, 1 << 17, 1 << 15, 64)}
+LIMITS = {"cpu": Limits(1 << 20, 1 << 17, 1 << 12, 512, 1 << 40),
+          "cuda": Limits(1 << 20, 1 << 17, 1 << 15, 64, 1 << 21)}
 
 
 class Piece(NamedTuple):
@@ -167,8 +168,7 @@ class Packing:
         self.on_host = tuple(sizes.tolist())
         self.steps, self.batch = len(sizes), self.on_host[0]
         last = sizes.cumsum(0)  # [T]
-        self.ends = last.tolist()
-        self.total = self.ends[-1]
+        *_, self.total = self.ends = last.tolist()
         self.padding = self.steps * self.batch - self.total
         self.limits = LIMITS[device.type]
         self._pieces: dict[tuple[int, ...], Pieces] = {}
@@ -206,7 +206,7 @@ class Packing:
     def pieces(self, hidden: int) -> Pieces:
         """The batch cut into pieces for layers of that many units; see _pieces.py."""
         least = max(self.total // self.limits.share, self.limits.least // hidden)
-        cuts = _cuts(self.on_host, least)
+        cuts = _cuts(self.on_host, least, max(self.total // 8, self.limits.most // hidden))
         found = self._pieces.get(cuts)
         if found is None:
             found = self._pieces.setdefault(cuts, Pieces(self, cuts))
@@ -257,16 +257,16 @@ def _unit(size: int, parts: int) -> int:
 
 
 @functools.lru_cache(maxsize=_LIMIT)
-def _cuts(sizes: tuple[int, ...], least: int) -> tuple[int, ...]:
+def _cuts(sizes: tuple[int, ...], least: int, most: int) -> tuple[int, ...]:
     """The first steps of the pieces: a piece is cut where that saves most rows of padding, if it
-    saves `least`.  A cut takes the states of its rows, about as much as a step."""
+    saves `least` or has more than `most`.  A cut takes the states of its rows, about as a step."""
     cuts, open, unit = [], [(0, len(sizes))], _unit(len(sizes), _PLACES)
     while open:
         begin, end = open.pop()
         rows = sizes[begin]
-        saved, at = max(((end - t) * (rows - sizes[t]) - sizes[t], t)
-                        for t in range(begin, end, unit))
-        if saved < max(least, 1):
+        saved, at = max((((end - t) * (rows - sizes[t]) - sizes[t], t)
+                         for t in range(begin + unit, end, unit)), default=(0, end))
+        if saved < max(least, 1) and (at == end or (end - begin) * rows <= most):
             cuts.append(begin)
         else:
             open += [(begin, at), (at, end)]
