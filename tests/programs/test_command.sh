@@ -16,16 +16,6 @@ fail() {
     echo "FAILED: $*"
     exit 1
 }
-# has WORD ARGUMENT...: succeeds, and says that
-has() {
-    word=$1
-    shift
-    printed=$("$ecornn" "$@" 2>&1) || fail "exit $?: ecornn $*: $printed"
-    case $printed in
-    *"$word"*) ;;
-    *) fail "no '$word' in '$printed': ecornn $*" ;;
-    esac
-}
 # refuse STATUS WORD ARGUMENT...
 refuse() {
     status=$1 word=$2
@@ -38,6 +28,8 @@ refuse() {
     *) fail "no '$word' in '$printed': ecornn $*" ;;
     esac
 }
+# has WORD ARGUMENT...: succeeds, and says that
+has() { refuse 0 "$@"; }
 # json EXPRESSION ARGUMENT...: of the parsed output x
 json() {
     expression=$1
