@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -18,14 +22,22 @@ os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
+# The files that take longest: begun last, one of two processes would wait for the other.
+FIRST = ["test_torch_packages", "test_torch_graphs", "test_jax_transforms", "test_examples", "test_torch_matrix"]
+
+
 def pytest_configure(config):
     """Declares the marks of tests that take long."""
+    if hasattr(config.option, "loadscopereorder"):  # xdist would begin with files of many tests
+        config.option.loadscopereorder = False
     config.addinivalue_line("markers", "long: runs only if ECORNN_TESTS is all")
     config.addinivalue_line("markers", "every(n): else one case in n runs, the first of them")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what the marks say unless ECORNN_TESTS is all; a shorter test runs the same code."""
+    """Begins with the longest files, and leaves out what the marks say unless ECORNN_TESTS is all; a
+    shorter test runs the same code."""
+    items.sort(key=lambda item: (*FIRST, item.path.stem).index(item.path.stem))
     if os.environ.get("ECORNN_TESTS") == "all":
         return
     left, cases = [], {}
@@ -79,6 +91,32 @@ def no_aliases():
         return
     with config.patch(error_on_custom_op_aliasing=True):
         yield
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """Runs an example of examples/torch in this process, both sides of it, too: a user's start imports
+    torch three times."""
+    import kit
+
+    def side(train, name, args, unit):
+        run = kit.Run(name, copy.copy(args), unit)
+        train(run)
+        return run.result()
+
+    def start(program, *options):
+        monkeypatch.setattr(kit, "run_side", side)
+        monkeypatch.setattr(sys, "argv", [program, *options])
+        capsys.readouterr()
+        status = importlib.import_module(program[:-3]).main()
+        return subprocess.CompletedProcess(sys.argv, status, *capsys.readouterr())
+
+    threads = torch.get_num_threads()
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    yield start
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = True
 
 
 @pytest.fixture

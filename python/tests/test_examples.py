@@ -20,6 +20,7 @@ sys.path.insert(0, str(FOLDER))
 import kit  # noqa: E402
 import kit_report  # noqa: E402
 import language_model  # noqa: E402
+import language_model_ddp  # noqa: E402
 import words  # noqa: E402
 
 TINY = "--words 20000 --vocabulary 300 --hidden 24 --embedding 24 --bptt 9 --batch 4".split()
@@ -36,7 +37,7 @@ RUNS = {
 def run(program: str, *options: str) -> subprocess.CompletedProcess:
     """Runs a program; returns its result. torchrun starts the one for many processes."""
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
-    start = TORCHRUN if "_ddp" in program and "--gpus" not in options else []
+    start = TORCHRUN if "_ddp" in program else []
     return subprocess.run([sys.executable, *start, str(FOLDER / program), "--quick", "--device",
                            "cpu", *options], capture_output=True, text=True, env=environment)
 
@@ -62,27 +63,28 @@ def test_both_sides(name: str, tmp_path: Path) -> None:
     assert "words a second" in done.stdout and "gain" in done.stdout
 
 
-def test_gradients_of_two_processes() -> None:
+def test_gradients_of_two_processes(capfd: pytest.CaptureFixture) -> None:
     need_ecornn()
-    done = run("language_model_ddp.py", "--gpus", "2", "--check", "--rnn", "ecornn", *TINY)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "ecornn: gradients of 2 processes" in done.stdout
-
-
-def test_without_ecornn() -> None:
-    done = run("language_model.py", "--rnn", "torch", "--steps", "3", *TINY)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "ecornn" not in done.stdout
-
-
-def test_failure_is_told() -> None:
-    done = run("language_model.py", "--rnn", "torch", "--steps", "3", *TINY, "--text", "/nowhere")
-    assert done.returncode == 1
-    assert "no text in /nowhere" in done.stderr
+    status = language_model_ddp.main(["--quick", "--device", "cpu", "--gpus", "2", "--check", "--rnn", "ecornn", *TINY])
+    done = capfd.readouterr()
+    assert status == 0, done.out + done.err
+    assert "ecornn: gradients of 2 processes" in done.out
 
 
 def options(*argv: str):
     return language_model.options("", ["--rnn", "torch", "--device", "cpu", *argv])
+
+
+def test_without_ecornn(capfd: pytest.CaptureFixture) -> None:
+    status = kit.main(options("--quick", "--steps", "3", *TINY), language_model.train, unit="words")
+    done = capfd.readouterr()
+    assert status == 0, done.out + done.err
+    assert "words a second" in done.out and "ecornn" not in done.out
+
+
+def test_failure_is_told(capfd: pytest.CaptureFixture) -> None:
+    assert kit.main(options("--quick", *TINY, "--text", "/nowhere"), language_model.train) == 1
+    assert "no text in /nowhere" in capfd.readouterr().err
 
 
 def test_defaults_give_way() -> None:

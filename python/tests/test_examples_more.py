@@ -1,6 +1,6 @@
 """The trainings speech_ctc, translate and policy_ppo of examples/torch run, and agree with torch.
 
-Each runs as a user starts it, with sizes that end in seconds.  Where no libecornn is found, only
+Sizes end in seconds.  ECORNN_TESTS=all runs each as a user starts it, too.  Where no libecornn is found, only
 torch's side runs.  What they work on is checked by hand: units, catalogues, letters, poles.
 """
 
@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,15 +38,25 @@ import translate_data  # noqa: E402
 SIDES = ["torch"] if kit.find_ecornn() else ["torch", "ecornn"]
 
 
-def run(name: str, folder: Path, *options: str) -> dict:
+def process(name: str, *options: str) -> subprocess.CompletedProcess:
+    """Run an example as a user starts it."""
+    command = [sys.executable, str(FOLDER / name), *options]
+    paths = [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
+    return subprocess.run(command, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.long)], ids=["here", "process"])
+def start(request: pytest.FixtureRequest, here: Callable) -> Callable:
+    return process if request.param else here
+
+
+def run(start: Callable, name: str, folder: Path, *options: str) -> dict:
     """Run an example with --quick on the CPU.  Returns what it writes with --json."""
     report = folder / "report.json"
-    command = [sys.executable, str(FOLDER / name), "--quick", "--device", "cpu", "--threads", "1",
-               "--rnn", "both" if len(SIDES) == 2 else "torch", "--json", str(report), *options]
-    paths = [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
-    assert done.returncode == 0, done.stdout
+    done = start(name, "--quick", "--device", "cpu", "--threads", "1", "--rnn",
+                 "both" if len(SIDES) == 2 else "torch", "--json", str(report), *options)
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "peak MB" in done.stdout
     figures = json.loads(report.read_text())
     assert list(figures["results"]) == SIDES
@@ -81,8 +92,8 @@ def locales(tmp_path: Path) -> str:
 
 
 @pytest.mark.skipif(not speech_data.have_espeak(), reason="espeak-ng is missing")
-def test_speech(tmp_path: Path) -> None:
-    figures = run("speech_ctc.py", tmp_path, "--exact", "--steps", "6", "--sentences", "40",
+def test_speech(tmp_path: Path, start: Callable) -> None:
+    figures = run(start, "speech_ctc.py", tmp_path, "--exact", "--steps", "6", "--sentences", "40",
                   "--batch", "4", "--layers", "2", "--hidden", "16", "--channels", "2")
     for side in SIDES:
         assert 0 < figures["summary"][side]["errors per letter, held out"]
@@ -94,18 +105,18 @@ def test_speech(tmp_path: Path) -> None:
                                                   marks=pytest.mark.long),
                                      pytest.param(("--fused-attention",), marks=pytest.mark.long),
                                      ("--fused-attention", "--input-feeding")])
-def test_translate(tmp_path: Path, locales: str, feeding: tuple[str, ...]) -> None:
+def test_translate(tmp_path: Path, start: Callable, locales: str, feeding: tuple[str, ...]) -> None:
     data = str(tmp_path / "pairs.npz")
     translate_data.make(data, "xx", None, 100, root=locales)
-    figures = run("translate.py", tmp_path, "--exact", "--data", data, "--steps", "20", "--hidden",
+    figures = run(start, "translate.py", tmp_path, "--exact", "--data", data, "--steps", "20", "--hidden",
                   "24", "--embedding", "16", "--batch", "16", *feeding)
     losses = figures["results"]["torch"]["loss"]
     assert losses[-1] < losses[0]
     assert figures.get("difference", 0) < 1e-4
 
 
-def test_policy(tmp_path: Path) -> None:
-    figures = run("policy_ppo.py", tmp_path, "--steps", "3", "--environments", "8", "--rollout",
+def test_policy(tmp_path: Path, start: Callable) -> None:
+    figures = run(start, "policy_ppo.py", tmp_path, "--steps", "3", "--environments", "8", "--rollout",
                   "32", "--limit", "50", "--hidden", "16")
     for side in SIDES:
         assert figures["summary"][side]["steps a second, acting"] > 0
@@ -119,14 +130,15 @@ def test_policy_refuses_exact() -> None:
 
 @pytest.mark.parametrize("name, text", [("speech_ctc.py", "espeak-ng is missing"),
                                         ("translate.py", "no catalogues of xyz")])
-def test_missing_data(tmp_path: Path, name: str, text: str) -> None:
+def test_missing_data(tmp_path: Path, start: Callable, monkeypatch: pytest.MonkeyPatch, name: str,
+                      text: str) -> None:
     """An error says in one line what to do, before anything is trained."""
     options = ["--language", "xyz"] if name == "translate.py" else []
-    command = [sys.executable, str(FOLDER / name), "--quick", *options]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env={**os.environ, "PATH": str(tmp_path)})
-    assert done.returncode == 1 and text in done.stdout and "--make-data" in done.stdout
-    assert "Traceback" not in done.stdout
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = start(name, "--quick", *options)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and text in said and "--make-data" in said
+    assert "Traceback" not in said
 
 
 def test_spelling_and_errors() -> None:

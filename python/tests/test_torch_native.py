@@ -103,14 +103,21 @@ def test_a_weight_of_another_shape_is_named():
         _run.forward(job, _run.Given(torch.zeros(2, 1, 3), None, [None] * 2, weights), False, 0, True)
 
 
-@pytest.mark.parametrize("module, says", [("none", ""), ("/nowhere/it.so", "/nowhere/it.so is no ")])
-def test_without_it_python_does_all(module, says):
+def test_without_it_python_does_all():
+    """And defines the same operator."""
     code = ("import torch, ecornn.torch as et; from ecornn.torch import _native; "
             "assert _native._module is None; m = et.LSTM(3, 4); "
-            "m(torch.randn(2, 1, 3))[0].sum().backward(); print(m.weight_hh_l0.grad.shape)")
+            "m(torch.randn(2, 1, 3))[0].sum().backward(); print(m.weight_hh_l0.grad.shape); "
+            "print(torch.ops.ecornn.layer.default._schema)")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                         env={**os.environ, "ECORNN_TORCH_MODULE": module})
-    assert says in run.stderr and run.stdout == ("" if says else "torch.Size([16, 4])\n"), run.stderr
+                         env={**os.environ, "ECORNN_TORCH_MODULE": "none"})
+    assert run.stdout == f"torch.Size([16, 4])\n{torch.ops.ecornn.layer.default._schema}\n", run.stderr
+
+
+def test_one_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setenv("ECORNN_TORCH_MODULE", "/nowhere/it.so")
+    with pytest.raises(ImportError, match="/nowhere/it.so is no "):
+        _native._load()
 
 
 # ---- tensors that are not what they should be ---------------------------------------------------

@@ -266,11 +266,6 @@ for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]),
 """
 
 
-@pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
-def test_the_operator_in_c_names_what_is_wrong():
-    subprocess.run([sys.executable, "-c", ERRORS, _native._module._name], check=True)
-
-
 MOVES = """
 import ctypes, os, sys, torch
 app, first, then = sys.argv[1:]
@@ -298,9 +293,8 @@ def test_relative_names_are_those_of_the_start(tmp_path, first, then):
 
 
 MANY = """
-import sys, threading, torch
+import threading
 torch.set_num_threads(1)
-torch.ops.load_library(sys.argv[1])
 def run(k):
     k, steps, rows, input = k % 4352, 1 + k % 16, 1 + k // 16 % 16, 1 + k % 4352 // 256
     weights = [torch.full((size, width), 0.1) for size, width in ((3, input), (3, 1))]
@@ -321,17 +315,8 @@ for k in range(0, 4352, 256):  # and a row is that of any number of rows
 
 
 @pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
-def test_more_sizes_than_plans_are_kept():
-    subprocess.run([sys.executable, "-c", MANY, _native._module._name], check=True)
-
-
-def test_one_schema():
-    """ecornn-torch.so and Python define the same operator."""
-    code = "import torch, ecornn.torch; print(torch.ops.ecornn.layer.default._schema)"
-    said = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
-                           text=True, env={**os.environ, "ECORNN_TORCH_MODULE": module}).stdout
-            for module in ("none", getattr(_native._module, "_name", "none"))}
-    assert len(said) == 1
+def test_the_operator_in_c_names_what_is_wrong_and_keeps_plans():
+    subprocess.run([sys.executable, "-c", ERRORS + MANY, _native._module._name], check=True)
 
 
 if __name__ == "__main__":
