@@ -152,8 +152,8 @@ struct eco_program { /* instruction i may use the values of earlier instructions
     int n;
     struct eco_node code[ECO_MAX_CODE];
     /* For an interpreter (slots.c), by instruction: is the value the same for all units of a row,
-     * and in which slot is it kept?  -1: in none. */
-    bool uniform[ECO_MAX_CODE];
+     * or for all rows, and in which slot is it kept?  -1: in none. */
+    bool uniform[ECO_MAX_CODE], fixed[ECO_MAX_CODE];
     int16_t slot[ECO_MAX_CODE];
     int n_uniform, n_slots;
     /* For an interpreter that runs several stages on a few rows (carried.c), by instruction: the

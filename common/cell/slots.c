@@ -1,7 +1,7 @@
 /*
- * Storage of an interpreter's values.  Values that are needed at different times share a slot.  A
- * value that is the same for all units of a row is marked, so that it is computed once.  All loads
- * come before all arithmetic.
+ * Storage of an interpreter's values.  Values that are needed at different times share a slot.
+ * Marked, so that it is computed once, is a value that is the same for all units of a row, and one
+ * that is made of vectors alone, the same for all rows.  All loads come before all arithmetic.
  */
 #include "common/cell/lowering.h"
 
@@ -17,6 +17,19 @@ static bool is_uniform(const struct eco_program *program, int at)
     for (int k = 0; k < 3; k++)
         uniform &= argument[k] < 0 || program->uniform[argument[k]];
     return uniform;
+}
+
+static bool is_fixed(const struct eco_program *program, int at)
+{
+    const struct eco_node *code = &program->code[at];
+    const int16_t argument[3] = {code->a, code->b, code->c};
+    bool fixed = eco_opcode_info[code->op].arguments > 0 && !eco_lower_stores(code->op) &&
+                 !program->uniform[at];
+    for (int k = 0; k < 3; k++) {
+        const int op = argument[k] >= 0 ? program->code[argument[k]].op : ECO_OP_CONST;
+        fixed &= op == ECO_OP_CONST || op == ECO_OP_VECTOR || program->fixed[argument[k]];
+    }
+    return fixed;
 }
 
 /* For each value the last instruction that reads it. */
@@ -41,7 +54,7 @@ static int release(const struct eco_program *program, const int16_t *last, int i
     for (int k = 0; k < 3; k++) {
         const int a = argument[k];
         const bool again = (k > 0 && a == code->a) || (k > 1 && a == code->b);
-        if (a >= 0 && !again && last[a] == i && !program->uniform[a])
+        if (a >= 0 && !again && last[a] == i && !program->uniform[a] && !program->fixed[a])
             slot[n++] = program->slot[a];
     }
     return n;
@@ -56,10 +69,11 @@ void eco_lower_slots(struct eco_program *program)
     for (int i = 0; i < program->n; i++) {
         const bool load = eco_opcode_info[program->code[i].op].arguments == 0;
         program->uniform[i] = is_uniform(program, i);
+        program->fixed[i] = is_fixed(program, i);
         program->slot[i] = -1;
         if (program->uniform[i])
             program->slot[i] = (int16_t)program->n_uniform++;
-        else if (load)
+        else if (load || program->fixed[i])
             program->slot[i] = (int16_t)program->n_slots++;
     }
     for (int i = 0; i < program->n; i++) {
