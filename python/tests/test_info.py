@@ -107,12 +107,6 @@ def test_documented_examples_run(name):
     assert doctest.testmod(module).failed == 0
 
 
-def test_torch_s_part_is_separate():
-    pytest.importorskip("torch")
-    done = python("-c", "import ecornn.torch, sys; print('ecornn.layer' in sys.modules)")
-    assert done.stdout == "False\n", done.stderr
-
-
 def test_a_missing_library_says_where_it_was_looked_for():
     done = python("-c", "import ecornn", ECORNN_LIBRARY="/nowhere/libecornn.so.0")
     assert done.returncode == 1 and "/nowhere/libecornn.so.0" in done.stderr

@@ -50,6 +50,7 @@ def many(trees, count=3):
     return jax.tree.map(lambda a: jnp.stack([a * (1 + 0.1 * k) for k in range(count)]), trees)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_vmap_over_rows(cell, batch_first):

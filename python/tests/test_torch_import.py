@@ -1,4 +1,4 @@
-"""Importing ecornn.torch imports no compiler, and torch.compile respects its exclusions when loaded later."""
+"""Importing ecornn.torch imports no compiler and no ecornn.layer, and torch.compile respects its exclusions when loaded later."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ import ecornn.torch as et
 layer = et.LSTM(3, 4)
 layer(torch.ones(5, 2, 3), mask=torch.ones(5, 2))[0].sum().backward()
 et.attention(torch.ones(2, 2, 4), torch.ones(3, 2, 4), torch.ones(3, 2, 4), torch.ones(4))
-print(*(name for name in ("torch._dynamo", "torch._inductor", "torch.onnx") if name in sys.modules))
+print(*(name for name in ("torch._dynamo", "torch._inductor", "torch.onnx", "ecornn.layer") if name in sys.modules))
 """
 
 

@@ -147,8 +147,11 @@ WAYS = {
         lambda x: model(x.as_subclass(type("Own", (torch.Tensor,), {}))), model, x)}
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", KINDS)
+# Of layers' options, which are one operator, layers alone are compiled for a gradient each day.
+@pytest.mark.parametrize("kind, way", [
+    pytest.param(kind, way, marks=[pytest.mark.long] * (
+        way == "compiled autograd" and kind in ("lengths", "resets", "text cells", "Ensemble")))
+    for way in WAYS for kind in KINDS])
 def test_the_same(kind, way, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", socket.if_nameindex()[0][1])  # needs no network
     model, x = KINDS[kind](), torch.randn(5, 2, 3)[0 if kind == "cells" else slice(5)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 
 import pytest
 
@@ -54,13 +55,15 @@ KINDS = [(kind, dtype) for kind in ("LSTM", "GRU", "RNN", "RNN-relu") for dtype 
 
 @pytest.mark.parametrize("kind, dtype", KINDS)
 def test_options(kind, dtype, device, monkeypatch):
-    """packed: 2: the packed rows run in pieces."""
+    """packed: 2: the packed rows run in pieces.  Each day half of the types run a combination."""
     relu = kind == "RNN-relu"
     kind = kind[:4].rstrip("-")
     options = itertools.product([1, 2], [0, 1], [0, 1], [0, 1], [0, P], [0, 1], [0, 1], [0, 1, 2])
-    count = 0
+    count, share = 0, 1 if os.environ.get("ECORNN_TESTS") == "all" else 2
     for layers, both, bias, first, proj, given, unbatched, packed in options:
         if proj and kind != "LSTM" or packed and unbatched:
+            continue
+        if (sum((layers, both, bias, first, bool(proj), given, packed)) + list(TOLERANCE).index(dtype)) % share:
             continue
         options = dict(num_layers=layers, bidirectional=bool(both), bias=bool(bias),
                        batch_first=bool(first), dtype=dtype, device=device)
