@@ -172,7 +172,7 @@ static void check_differences(const struct test_case *test)
     struct machine machine = reference(test->desc.type);
     struct data inputs = {0}, results = {0};
     const size_t step =
-        tests_all() || only ? 1 : 5; /* only some elements, because each takes four runs */
+        tests_all() || only ? 1 : 7; /* only some elements, because each takes four runs */
     case_inputs(test, &inputs);
     ck_assert(case_run(test, &machine, &inputs, &results));
     eco_reference_stopped(machine.device, stopped, false);
@@ -206,9 +206,11 @@ START_TEST(agrees_with_finite_differences)
     if (only) {
         snprintf(text, sizeof text, "%s", only);
     } else {
+        const int cell = _i / OPTIONS - builtin_count();
         const bool last = _i % OPTIONS == OPTIONS - 1;
+        if (!tests_all() && cell >= 0 && (cell + _i) % 2)
+            return; /* of a cell from text, every second option; its neighbours have the others */
         ck_assert(any_cell(_i / OPTIONS, name));
-        snprintf(text, sizeof text, "%s/%s", name, last ? projected : option[_i % OPTIONS]);
         struct test_case plain = parsed(strcat(strcpy(text, name), "/T1/N1/I1/H1"));
         const bool projectable = plain.desc.cell->lowered.projectable;
         case_free(&plain);

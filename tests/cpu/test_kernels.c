@@ -306,21 +306,22 @@ static void add_columns(float *sum, float *lost, const float *x, size_t row, int
 START_TEST(columns)
 {
     enum { ROWS = 131, STRIDE = 170 };
-    static float x[ROWS * STRIDE], y[STRIDE], lost[STRIDE];
+    static float x[ROWS * STRIDE], y[STRIDE], lost[STRIDE], sum[STRIDE], rest[STRIDE];
     const struct eco_isa *isa;
+    for (int j = 0; j < ROWS * STRIDE; j++)
+        x[j] = (float)sin(j);
+    for (int j = 0; j < STRIDE; j++) {
+        sum[j] = (float)(1000 + j), rest[j] = 0.5f;
+        add_columns(&sum[j], &rest[j], x + j, STRIDE, ROWS);
+    }
     for (int k = 0; (isa = eco_isa_supported(k)); k++)
         for (int32_t n = 1; n < STRIDE; n++) {
-            for (int j = 0; j < ROWS * STRIDE; j++)
-                x[j] = (float)sin(j);
             for (int j = 0; j < STRIDE; j++)
                 y[j] = (float)(1000 + j), lost[j] = 0.5f;
             isa->f32->add_columns(y, lost, x, STRIDE, ROWS, n);
-            for (int j = 0; j < STRIDE; j++) {
-                float sum = (float)(1000 + j), rest = 0.5f;
-                if (j < n)
-                    add_columns(&sum, &rest, x + j, STRIDE, ROWS);
-                ck_assert(y[j] == sum && lost[j] == rest);
-            }
+            for (int j = 0; j < STRIDE; j++)
+                ck_assert(j < n ? y[j] == sum[j] && lost[j] == rest[j]
+                                : y[j] == (float)(1000 + j) && lost[j] == 0.5f);
         }
 }
 END_TEST

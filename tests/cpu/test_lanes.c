@@ -157,7 +157,7 @@ static void check_columns(const struct eco_isa *isa, const struct form *f, size_
 START_TEST(puts_what_it_says)
 {
     const struct eco_isa *isa;
-    const size_t next = tests_all() ? 1 : 3;
+    const size_t next = tests_all() ? 1 : 5;
     srand(1);
     for (int s = 0; (isa = eco_isa_supported(s)) != NULL; s++)
         for (size_t k = 1; k <= MOST_K; k += k < 9 ? 1 : k < 36 ? next : 11) {

@@ -30,23 +30,17 @@ refuse() {
 }
 # has WORD ARGUMENT...: succeeds, and says that
 has() { refuse 0 "$@"; }
-# json EXPRESSION ARGUMENT...: of the parsed output x
+# json EXPRESSION ARGUMENT...: of the parsed output x; one Python looks at all of them in the end
 json() {
-    expression=$1
+    printf '\001%s\002' "$1" >> "$work/jsons"
     shift
-    [ -n "$python" ] || return 0
-    "$ecornn" "$@" > "$work/json" 2> "$work/errors" || true
-    python3 - "$expression" "$work/json" << 'EOF' || fail "$expression: ecornn $*"
-import json
-import sys
-x = json.load(open(sys.argv[2]))
-sys.exit(not eval(sys.argv[1]))
-EOF
+    printf '%s\002' "$*" >> "$work/jsons"
+    "$ecornn" "$@" >> "$work/jsons" 2> "$work/errors" || true
 }
 
 # ---- what is here, and plans ---------------------------------------------------------------------
 
-has "Usage: ecornn COMMAND" --help
+for help in --help help; do has "Usage: ecornn COMMAND" $help; done
 has "ecornn 0." --version
 has "instruction sets: " info
 json "'plain' in x['instruction sets'] and 'packed' in x['devices'][0]['algorithms']" info --json
@@ -56,38 +50,38 @@ json "x[0]['choices'].startswith('algorithm=') and x[0]['bytes']['reserve'] > 0 
     plan --json --device cpu:1 lstm/train/T5/N3/I4/H8
 has "planned in " plan --time --device cpu:1 lstm/train/T5/N3/I4/H8
 json "x[0]['plan_seconds'] > 0" plan --json --time --device cpu:1 lstm/train/T5/N3/I4/H8
-has "regret " plan --measure --seconds 0.05 --device cpu:1 lstm/T5/N3/I4/H8
+has "regret " plan --measure --seconds 0.005 --device cpu:1 lstm/T5/N3/I4/H8
 json "any('seconds' in c for c in x[0]['candidates'])" \
-    plan --json --measure --seconds 0.05 --device cpu:1 lstm/T5/N3/I4/H8
+    plan --json --measure --seconds 0.005 --device cpu:1 lstm/T5/N3/I4/H8
 printf '[few]\nlstm/T2/N1/I2/H3 # a remark\ngru/T2/N1/I2/H3\n[other]\nmgu/T2/N1/I2/H3\n' > "$work/lists"
 json "len(x) == 2" plan --json --device cpu:1 --shapes "$work/lists" @few
 json "len(x) == 7" plan --json --device cpu:1 --random 7 --seed 3
 json "max(int(p['problem'].split('/N')[1].split('/')[0]) for p in x) > 1024" \
     plan --json --device cpu:1 --random 40
-has "GFLOP/s" bench --seconds 0.01 --device cpu:1 lstm/T2/N3/I4/H8/lengths:uniform
+has "GFLOP/s" bench --seconds 0.001 --device cpu:1 lstm/T2/N3/I4/H8/lengths:uniform
 json "x[0]['rounds'] >= 5 and x[0]['ms_low'] <= x[0]['ms']" \
-    bench --json --seconds 0.01 --device cpu:1 gru/train/T2/N3/I4/H8
-has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --cell "$source/tests/cells/two-products.cell" two-products/T4/N3/I5/H6
+    bench --json --seconds 0.001 --device cpu:1 gru/train/T2/N3/I4/H8
+has "GFLOP/s" bench --seconds 0.001 --device cpu:1 --cell "$source/tests/cells/two-products.cell" two-products/T4/N3/I5/H6
 
 # A problem bears the name of the cell that runs; a net's cells are found by name.
-for command in "plan" "plan --measure --seconds 0.02" "bench --seconds 0.02" "bench --json --seconds 0.02" \
-    "tune --regret --seconds 0.02"; do
+for command in "plan" "plan --measure --seconds 0.002" "bench --seconds 0.002" "bench --json --seconds 0.002" \
+    "tune --regret --seconds 0.002"; do
     refuse 1 "the problem names lstm, but " $command --device cpu:1 --cell "$source/tests/cells/two-products.cell" \
         lstm/T4/N3/I5/H6
 done
 has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-products.cell" two-products/T4/N3/I5/H6
 has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-products.cell" "T4/N3/I5; two-products/H6; gru/H4"
 # Problems with more than one plan are refused with an error.
-for command in "bench --seconds 0.02" "tune --seconds 0.02" "plan --measure"; do
+for command in "bench --seconds 0.002" "tune --seconds 0.002" "plan --measure"; do
     refuse 1 "a net cannot be measured" $command --device cpu:1 "f32/T20/N4/I8; lstm/H8/bi"
 done
-for command in "tune --seconds 0.02" "plan --measure"; do
+for command in "tune --seconds 0.002" "plan --measure"; do
     refuse 1 "does not measure attention" $command --device cpu:1 attention/additive/T5/S5/N2/H8
 done
 has "backward" bench --seconds 0.001 --device cpu:1 attention/additive/train/T5/S5/N2/H8
 refuse 1 "measured without --csv" bench --csv - --device cpu:1 attention/additive/T5/S5/N2/H8
-has "GFLOP/s" bench --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
-refuse 1 "models" tune --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
+has "GFLOP/s" bench --seconds 0.002 --device cpu:1 lstm/T5/N2/I4/H8/models:3
+refuse 1 "models" tune --seconds 0.002 --device cpu:1 lstm/T5/N2/I4/H8/models:3
 # Every word of the command line must have an effect.
 refuse 2 "--seed requires --random" plan --seed 3 --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--shapes requires an operand @LIST" plan --shapes "$work/lists" --device cpu:1 lstm/T2/N1/I1/H1
@@ -97,17 +91,17 @@ refuse 2 "built without" bench --versus cudnn lstm/T1/N1/I1/H1
 refuse 2 "--version does not take 'word'" --version word
 refuse 2 "wisdom has no option -o" wisdom list -o "$work/x"
 
-has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --csv "$work/csv" gru/T2/N3/I4/H8 gru/T2/N3/I4/H16
-has "GFLOP/s" bench --seconds 0.01 --device cpu:2 --csv "$work/csv" gru/T2/N3/I4/H16 gru/train/save:states/T4/N3/I4/H8
+has "GFLOP/s" bench --seconds 0.001 --device cpu:1 --csv "$work/csv" gru/T2/N3/I4/H8 gru/T2/N3/I4/H16
+has "GFLOP/s" bench --seconds 0.001 --device cpu:2 --csv "$work/csv" gru/T2/N3/I4/H16 gru/train/save:states/T4/N3/I4/H8
 [ "$(wc -l < "$work/csv")" = 5 ] || fail "rows: $(cat "$work/csv")"
 
 # ---- tuning and wisdom ---------------------------------------------------------------------------
 
 ECORNN_RECORD=$work/recorded "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 gru/T3/N2/I4/H8 lstm/T3/N2/I4/H8 > "$work/out"
 [ "$(sort -u "$work/recorded" | wc -l)" = 2 ] || fail "recorded: $(cat "$work/recorded")"
-has "regret of 2 problems" tune --seconds 0.02 --device cpu:1 --recorded "$work/recorded" -o "$work/one"
+has "regret of 2 problems" tune --seconds 0.002 --device cpu:1 --recorded "$work/recorded" -o "$work/one"
 has "2 problems, 1 devices" wisdom check "$work/one"
-has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/one"
+has "regret" tune --seconds 0.002 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/one"
 has "3 problems, 1 devices" wisdom check "$work/one"
 # Recorded files contain a program's own cells with their text.
 cat > "$work/mine.cell" << 'EOF'
@@ -124,8 +118,8 @@ ECORNN_RECORD=$work/own "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 > "$work/
 sed 's/ours/mine/' "$work/ours.cell" > "$work/other.cell" # of the same name
 ECORNN_RECORD=$work/own "$ecornn" plan --device cpu:1 --cell "$work/other.cell" mine/T3/N2/I4/H8 > "$work/out"
 json "[p['problem'].split('/')[0] for p in x] == ['mine', 'ours', 'lstm', 'mine']" \
-    tune --json --regret --seconds 0.02 --device cpu:1 --recorded "$work/own"
-has "" tune --seconds 0.02 --device cpu:1 --recorded "$work/own" -o "$work/own-wisdom"
+    tune --json --regret --seconds 0.002 --device cpu:1 --recorded "$work/own"
+has "" tune --seconds 0.002 --device cpu:1 --recorded "$work/own" -o "$work/own-wisdom"
 json "sorted(bool(p['cell']) for p in x['problems']) == [False, True, True, True]" wisdom list --json "$work/own-wisdom"
 # Options for other devices, and files that cannot be read.
 if command -v python3 > /dev/null; then
@@ -157,36 +151,36 @@ if [ "$(id -u)" != 0 ]; then
     ECORNN_WISDOM=$work/closed refuse 1 "closed: Permission denied" wisdom list
 fi
 echo 'ecornn-wisdom 1' > "$work/moded" && chmod 640 "$work/moded"
-has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/moded"
+has "regret" tune --seconds 0.002 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/moded"
 case $(ls -l "$work/moded") in -rw-r-----*) ;; *) fail "mode: $(ls -l "$work/moded")" ;; esac
 [ "$(id -u)" != 0 ] || {
     mkdir "$work/home" && chown 1234 "$work/home"
-    XDG_CONFIG_HOME=$work/home has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
+    XDG_CONFIG_HOME=$work/home has "regret" tune --seconds 0.002 --device cpu:1 mgu/T3/N2/I4/H8
     for name in ecornn ecornn/wisdom; do
         [ "$(stat -c %u "$work/home/$name")" = 1234 ] || fail "owner of $name: $(ls -ln "$work/home/ecornn")"
     done
 }
 before=$(cat "$work/one")
-json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.05 --device cpu:1 lstm/T4/N2/I4/H8
+json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.005 --device cpu:1 lstm/T4/N2/I4/H8
 json "x[0]['candidates'] >= 3 and x[0]['measured'] and not x[0]['complete'] and x[0]['regret'] is not None" \
     tune --json --regret --seconds 0.0001 --device cpu:1 lstm/T20/N128/I64/H64
 has "3 candidates each" tune --regret --seconds 0.0001 --device cpu:1 --shapes "$work/lists" --csv "$work/tried" @few
 [ "$(wc -l < "$work/tried")" -ge 9 ] || fail "rows of candidates: $(cat "$work/tried")"
 has "" tune --regret --again 1 --seconds 0.0001 --device cpu:1 --shapes "$work/lists" @few
-has "planner: algorithm=" tune --regret --seconds 0.02 --device cpu:1 lstm/T4/N2/I4/H8
+has "planner: algorithm=" tune --regret --seconds 0.002 --device cpu:1 lstm/T4/N2/I4/H8
 ECORNN_WISDOM=$work/one has "regret of 3 problems, 2 by wisdom: mean" \
-    plan --measure --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 gru/T3/N2/I4/H8 gru/T3/N2/I4/H9
-ECORNN_WISDOM=$work/one has "%: planned by wisdom " plan --measure --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
-ECORNN_WISDOM=$work/one json "x[0]['by_wisdom']" plan --json --measure --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
+    plan --measure --seconds 0.002 --device cpu:1 mgu/T3/N2/I4/H8 gru/T3/N2/I4/H8 gru/T3/N2/I4/H9
+ECORNN_WISDOM=$work/one has "%: planned by wisdom " plan --measure --seconds 0.002 --device cpu:1 lstm/T3/N2/I4/H8
+ECORNN_WISDOM=$work/one json "x[0]['by_wisdom']" plan --json --measure --seconds 0.002 --device cpu:1 lstm/T3/N2/I4/H8
 [ "$before" = "$(cat "$work/one")" ] || fail "--regret wrote"
 ECORNN_WISDOM=$work/one "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 > "$work/out"
 grep -q '^wisdom: lstm/f32/infer/T3/N2/I4/H8, ' "$work/out" || fail "a plan without wisdom: $(cat "$work/out")"
 ECORNN_WISDOM=$work/one "$ecornn" plan --device cpu:2 lstm/T3/N2/I4/H8 > "$work/out"
 grep -q 'not used: threads=1, here threads=2' "$work/out" || fail "of another device: $(cat "$work/out")"
-has "regret" tune --seconds 0.02 --device cpu:2 lstm/T3/N2/I4/H8
+has "regret" tune --seconds 0.002 --device cpu:2 lstm/T3/N2/I4/H8
 has "1 problems, 1 devices" wisdom check "$work/ecornn/wisdom"
 cp "$work/one" "$work/both"
-has "regret" tune --seconds 0.02 --device cpu:2 lstm/T3/N2/I4/H8 -o "$work/both"
+has "regret" tune --seconds 0.002 --device cpu:2 lstm/T3/N2/I4/H8 -o "$work/both"
 has "4 problems, 2 devices" wisdom check "$work/both"
 has "lstm/f32/infer/T3/N2/I4/H8" wisdom list "$work/both"
 json "len(x['problems']) == 4 and len(x['devices']) == 2" wisdom list --json "$work/both"
@@ -198,17 +192,17 @@ refuse 1 "both:8: " tune --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/both"
 grep -q nonsense "$work/both" || fail "a wrong file was written over"
 mkdir -p "$work/odd/ecornn"
 mkfifo "$work/odd/ecornn/wisdom"
-XDG_CONFIG_HOME=$work/odd refuse 1 "not a regular file" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
+XDG_CONFIG_HOME=$work/odd refuse 1 "not a regular file" tune --seconds 0.002 --device cpu:1 lstm/T3/N2/I4/H8
 [ -p "$work/odd/ecornn/wisdom" ] || fail "what could not be read was written over"
-refuse 1 "cannot lock" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/none/file"
+refuse 1 "cannot lock" tune --seconds 0.002 --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/none/file"
 for cell in lstm gru; do
     for width in 1 2 3 4 5; do echo "$cell/T3/N2/I4/H$width"; done > "$work/$cell"
-    "$ecornn" tune --seconds 0.02 --device cpu:1 --recorded "$work/$cell" -o "$work/shared" > "$work/out.$cell" 2>&1 &
+    "$ecornn" tune --seconds 0.002 --device cpu:1 --recorded "$work/$cell" -o "$work/shared" > "$work/out.$cell" 2>&1 &
 done
 wait
 has "10 problems, 1 devices" wisdom check "$work/shared"
 sed 's/^lstm/# by hand, lstm* and more words than a line has\n&/; 1s/$/\n# first/' "$work/one" > "$work/remarks"
-has "regret" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/remarks"
+has "regret" tune --seconds 0.002 --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/remarks"
 [ "$(grep -c '^#' "$work/remarks")" = 2 ] || fail "remarks: $(cat "$work/remarks")"
 [ "$(sed -n 2p "$work/remarks")" = "# first" ] || fail "the first remark: $(cat "$work/remarks")"
 json "len(x['problems']) == 3" wisdom list --json "$work/remarks"
@@ -219,8 +213,8 @@ json "x[0]['file'].endswith('n\u00e9\\\\xFF\\\\xC0\\\\xAF\\\\xED\\\\xA0\\\\x80\\
 long=$work
 for level in 1 2 3 4 5 6; do long=$long/$(printf '%0200d' $level); done # more than 1024 bytes
 mkdir -p "$long"
-has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$long/wisdom"
-XDG_CONFIG_HOME=$long has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
+has "regret" tune --seconds 0.002 --device cpu:1 mgu/T3/N2/I4/H8 -o "$long/wisdom"
+XDG_CONFIG_HOME=$long has "regret" tune --seconds 0.002 --device cpu:1 mgu/T3/N2/I4/H8
 XDG_CONFIG_HOME=$long ECORNN_WISDOM= has "wisdom: mgu/" plan --device cpu:1 mgu/T3/N2/I4/H8
 long=/$(printf '%05000d' 1)
 refuse 1 "must have at most 4095" tune --device cpu:1 mgu/T3/N2/I4/H8 -o "$long"
@@ -231,22 +225,20 @@ ECORNN_WISDOM=$long has "path too long" info
 # ---- cells and the check -------------------------------------------------------------------------
 
 has "backward, stage 0" cell "$source/common/cell/gru.cell"
-has "forward, stage 0" cell lstm
+for cell in lstm lif; do has "forward, stage 0" cell $cell; done
 printf "cell x(h)\nh' = tanh(W x + relux(R h) + b)\n" > "$work/wrong.cell"
 refuse 1 "wrong.cell:2:17: there is no function 'relux'" cell "$work/wrong.cell"
 refuse 1 "                  ^~~~~" cell "$work/wrong.cell"
 json "x['line'] == 2 and x['column'] == 17 and not x['good']" cell --json "$work/wrong.cell"
 json "x['good'] and x['states'] == 2" cell --json lstm
 has "# Source: E. Neftci" cell lif
-has "forward, stage 0" cell lif
 json "x['text'][1].startswith('# Source: ') and x['states'] == 2" cell --json lif
 has "Leaky integrate-and-fire" cell --list
 json "len(x) >= 53 and {'name': 'lstm', 'built in': True, 'about': 'built in'} in x" cell --json --list
 json "sum(not one['built in'] for one in x) >= 40" cell --json --list
 refuse 2 "--list does not take 'lif'" cell --list lif
-has "lif/f32/train" plan --device cpu:1 lif/train/T4/N3/I5/H6
-has "lif/f32/train" plan --device cpu:1 --cell lif lif/train/T4/N3/I5/H6
-has "GFLOP/s" bench --seconds 0.01 --device cpu:1 lru/T4/N3/I5/H6
+for named in "" "--cell lif"; do has "lif/f32/train" plan --device cpu:1 $named lif/train/T4/N3/I5/H6; done
+has "GFLOP/s" bench --seconds 0.001 --device cpu:1 lru/T4/N3/I5/H6
 mkdir "$work/named" # a file comes before the library, and built-in cells before both
 printf "cell lif(h)\nh' = tanh(W x + R h)\n" > "$work/named/lif"
 cp "$work/named/lif" "$work/named/lstm"
@@ -269,7 +261,6 @@ for value in "" 0 -1 " 1" x 1, 99999999999999999999; do
     refuse 2 "must be more than 0" bench --seconds "$value" lstm/T1/N1/I1/H1
     refuse 2 "must be numbers from 1 to 1024" bench --threads "$value" lstm/T1/N1/I1/H1
 done
-has "Usage: ecornn COMMAND" help
 has "Usage: ecornn bench" help bench
 refuse 2 "unknown command 'nothing'" help nothing
 refuse 2 "cell needs FILE" cell
@@ -280,8 +271,7 @@ refuse 2 "tune needs a problem" tune --regret
 refuse 2 "--regret writes no wisdom" tune --regret -o "$work/none" lstm/T1/N1/I1/H1
 refuse 2 "--again requires --regret" tune --again 1 lstm/T1/N1/I1/H1
 refuse 2 "at most 32 problems" tune --regret --again 33 lstm/T1/N1/I1/H1
-refuse 2 "info does not take 'x'" info x
-refuse 2 "check does not take 'x'" check x
+for command in info check; do refuse 2 "$command does not take 'x'" $command x; done
 refuse 2 "cell does not take 'gru'" cell lstm gru
 : > "$work/empty"
 refuse 1 "no problem" plan --recorded "$work/empty"
@@ -305,6 +295,13 @@ ECORNN_ISA=avx3 refuse 1 'ECORNN_ISA is "avx3", must be one of plain, ' plan --d
 ECORNN_FORCE=chunk=2,groups=2 has "chunk=2" plan --device cpu:1 lstm/T5/N3/I4/H8
 ECORNN_FORCE=chunk=2 refuse 1 "unset ECORNN_FORCE before tuning" tune --regret --device cpu:1 lstm/T1/N1/I1/H1
 
+[ -z "$python" ] || python3 - "$work/jsons" << 'EOF' || fail "the JSON above"
+import json, sys
+for expression, command, text in (one.split(b"\2") for one in open(sys.argv[1], "rb").read().split(b"\1")[1:]):
+    x = json.loads(text.decode())
+    assert eval(expression.decode()), (expression, command)
+EOF
+
 # ---- documents -----------------------------------------------------------------------------------
 
 commands=$("$ecornn" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
@@ -324,7 +321,5 @@ if command -v bash > /dev/null; then
         - "$source/tools/ecornn/ecornn.bash")
     case $words in *--measure*) ;; *) fail "the completion offers '$words'" ;; esac
 fi
-if command -v man > /dev/null; then
-    man -l "$source/tools/ecornn/ecornn.1" > "$work/out" 2> "$work/errors" || fail "the manual page"
-fi
+! command -v man > /dev/null || man -l "$source/tools/ecornn/ecornn.1" > "$work/out" 2>&1 || fail "the manual page"
 echo "command: good"
