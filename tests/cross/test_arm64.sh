@@ -24,14 +24,14 @@ made() { # targets
 }
 # The emulator is slow: unless ECORNN_TESTS is all, it runs the kernels, the list of bits and a few problems,
 # of a build that takes the compiler less time.
-all= optimize=-O1
+all= optimize=-Og
 [ "${ECORNN_TESTS-}" != all ] || all=1 optimize=-O2
 (
     cd $build
     $host-gcc -O2 -fPIC -c "$source/tests/cross/cblas.c" -o cblas.o
-    [ -e config.status ] || "$source/configure" -q --host=$host --enable-werror \
-        CFLAGS=$optimize BLAS_CFLAGS="-I$source/tests/cross" BLAS_LIBS="$PWD/cblas.o" \
-        CHECK_CFLAGS="-I$source/tests/cross" CHECK_LIBS=-lm
+    [ -e config.status ] || CONFIG_SHELL=/bin/sh "$source/configure" -q --host=$host --enable-werror --without-cuda \
+        --disable-dependency-tracking CFLAGS=$optimize BLAS_CFLAGS="-I$source/tests/cross" \
+        BLAS_LIBS="$PWD/cblas.o" CHECK_CFLAGS="-I$source/tests/cross" CHECK_LIBS=-lm
 ) > $build/build.log 2>&1 || { tail -n 40 $build/build.log; fail "configure"; }
 
 made libecornn.la examples/hello tests/cpu/bits tests/cpu/test_backend tests/cpu/test_kernels tests/cpu/test_lanes \
