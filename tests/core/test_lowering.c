@@ -354,13 +354,12 @@ static double input_gradient(int e)
 /* The gradient of a part of x: of its accumulator, which a single number sums up. */
 static void check_part(int acc, int copy)
 {
-    for (int e = 0; copy > 0 && e < PLANE; e++) {
-        const bool single = cell.recipe.part[copy - 1].single;
+    const int units = copy > 0 && cell.recipe.part[copy - 1].single ? H : 1;
+    for (int e = 0; copy > 0 && e < PLANE; e += units) {
         double sum = 0;
-        for (int j = 0; j < (single ? H : 1); j++)
+        for (int j = 0; j < units; j++)
             sum += memory.dacc[acc][e + j];
-        if (!single || e % H == 0)
-            expect_close(sum, numeric_gradient(x_at(copy, e)), cell.recipe.part[copy - 1].name, e);
+        expect_close(sum, numeric_gradient(x_at(copy, e)), cell.recipe.part[copy - 1].name, e);
     }
 }
 
