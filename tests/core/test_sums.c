@@ -39,9 +39,9 @@ static const struct {
     double dy;
     double chain, group; /* rows of a chain and chains of a group, for matrices */
 } many[] = {
-    {"linear/f32/train/T100000/N64/I1/H2", "packed", 0.1, 528, 124},
-    {"linear/f32/train/T50000/N64/I1/H2", "blas", 0.1, 1024, 128}, /* the chains of OpenBLAS */
-    {"linear/bf16/train/T25000/N64/I1/H2", "packed", 205.0 / 2048, 528, 124},
+    {"linear/f32/train/T25000/N64/I1/H2", "packed", 0.1, 528, 124},
+    {"linear/f32/train/T12500/N64/I1/H2", "blas", 0.1, 1024, 128}, /* the chains of OpenBLAS */
+    {"linear/bf16/train/T6250/N64/I1/H2", "packed", 205.0 / 2048, 528, 124},
 };
 
 /* The arrays of a run whose rows are all equal. */
