@@ -1,7 +1,7 @@
 /*
- * Algorithm scan, for cells that are linear in their states, unit by unit. The steps of a
- * chunk are one launch, parallel over time, which reads and writes memory once. Products are those
- * of algorithm step.
+ * Algorithm scan, for cells that are linear in their states, unit by unit, and for others whose
+ * units never meet. The steps of a chunk are one launch, for linear cells parallel over time, which
+ * reads and writes memory once. Products are those of algorithm step.
  */
 #include "gpu/algo/algo.h"
 #include "gpu/device/rates.h"
@@ -19,8 +19,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 {
     char unused[1];
     (void)caps;
-    if (!problem->cell->lowered.linear.scans)
-        return "needs a cell that is linear in its states";
+    if (!problem->cell->lowered.linear.scans && !eco_scan_is_apart(problem->cell))
+        return "needs a cell that is linear in its states, or one stage without R";
     if (problem->row_invariant)
         return "does not support ECORNN_ROW_INVARIANT: its rows may depend on others";
     if (problem->projected)
@@ -63,7 +63,11 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     fit(problem, caps, request);
 }
 
-/* Seconds of the scans: their bytes, and a launch with a memset for each chunk. */
+/* Seconds of a step, one after the other, of units that never meet: predicted, not measured. A
+ * thread reads 16 steps in about one latency of memory, 0.8e-6, and computes each in 0.1e-6. */
+static const double SECONDS_OF_STEP = 0.15e-6;
+
+/* Seconds of the scans: their bytes or steps, and a launch with a memset for each chunk. */
 static double scan_time(const struct eco_problem *problem, const struct eco_caps *caps,
                         bool backward)
 {
@@ -76,8 +80,10 @@ static double scan_time(const struct eco_problem *problem, const struct eco_caps
                                   : saved + lowered->n_accs * sum + element;
     const double elements = (double)problem->T * problem->N * problem->H * problem->L * problem->D;
     const double chunks = ceil((double)problem->T / chunk_of(problem, backward));
-    return bytes * elements / rates->scan_bytes +
-           rates->scan_launch * chunks * problem->L * problem->D;
+    const double layers = (double)problem->L * problem->D,
+                 steps = eco_scan_is_apart(problem->cell) ? SECONDS_OF_STEP * problem->T : 0;
+    return fmax(bytes * elements / rates->scan_bytes, steps * layers) +
+           rates->scan_launch * chunks * layers;
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)

@@ -1,7 +1,7 @@
 /*
- * The argument of a scan: all steps of a chunk of a cell that is linear in its states. Kernels that
- * are compiled at run time include this file, too, so of our headers it uses only the cell's
- * limits.
+ * The argument of a scan: all steps of a chunk of a cell that is linear in its states, or whose
+ * units never meet. Kernels that are compiled at run time include this file, too, so of our headers
+ * it uses only the cell's limits.
  */
 #ifndef ECO_GPU_SCAN_ARGS_H
 #define ECO_GPU_SCAN_ARGS_H
@@ -29,7 +29,7 @@ struct eco_scan_array {
  * ticket are 0. Example: T=1000 in tiles of 64 steps: the tile with steps 64 to 127, number 1,
  * folds its steps into a factor and a term, waits until all its words of `passed` have a 1, and
  * replaces them by its own with a 2. Sums of gradients of reset states travel in the same way, in
- * `summed`.
+ * `summed`. Units that never meet have no tiles, tickets and words.
  *
  * Masked rows (t >= length), forward: states stay and y is 0; backward: dacc is 0, carry stays.
  * Types are those of a stage (cell/args.h).

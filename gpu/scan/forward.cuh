@@ -9,30 +9,6 @@
 
 #include "gpu/scan/tiles.cuh"
 
-ECO_DEVICE bool is_sum_state(const struct eco_scan_call *call, int s)
-{
-    return sizeof(narrow) < sizeof(real) && (call->wide_states >> s & 1);
-}
-
-/* A state before the chunk. */
-ECO_DEVICE vec state_at_begin(const struct eco_scan_call *call,
-                              const struct scan_position *position, int s, int w)
-{
-    if (call->zero_states >> s & 1)
-        return 0;
-    return is_sum_state(call, s) ? *plane_at<const real>(&call->first[s], position, w)
-                                 : to_real(*plane_at<const narrow>(&call->first[s], position, w));
-}
-
-ECO_DEVICE void write_at_end(const struct eco_scan_call *call, const struct scan_position *position,
-                             int s, int w, vec v)
-{
-    if (is_sum_state(call, s))
-        *plane_at<real>(&call->last[s], position, w) = v;
-    else
-        *plane_at<narrow>(&call->last[s], position, w) = to_narrow(v);
-}
-
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void read_accs(const struct eco_scan_call *call, const struct scan_position *position,
                           struct scan_step step[STEPS][ECO_SCAN_WIDE])

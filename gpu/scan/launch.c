@@ -73,8 +73,11 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound 
  * with resets, of the sums of their gradients. */
 enum { WORDS_ALIGNMENT = 256 };
 
+/* Groups have units of a row or, if units never meet, of all rows. */
 static size_t groups_of(const struct eco_problem *problem, int32_t rows)
 {
+    if (eco_scan_is_apart(problem->cell))
+        return ((size_t)rows * (size_t)problem->H + ECO_SCAN_UNITS - 1) / ECO_SCAN_UNITS;
     return (size_t)rows * (((size_t)problem->H + ECO_SCAN_UNITS - 1) / ECO_SCAN_UNITS);
 }
 
@@ -88,7 +91,9 @@ static size_t passed_words(const struct eco_problem *problem, int32_t rows)
 static size_t exchange_bytes(const struct eco_problem *problem, int32_t rows)
 {
     const size_t sets = problem->resets && problem->training ? 2 : 1;
-    return WORDS_ALIGNMENT + sets * passed_words(problem, rows) * sizeof(uint64_t);
+    return eco_scan_is_apart(problem->cell)
+               ? 0
+               : WORDS_ALIGNMENT + sets * passed_words(problem, rows) * sizeof(uint64_t);
 }
 
 size_t eco_scan_bytes(const struct eco_problem *problem)
@@ -180,11 +185,12 @@ static struct eco_scan_source source_of(const struct eco_problem *problem, bool 
                                     backward};
 }
 
+/* Units that never meet have a single tile, of all steps. */
 static int32_t tile_steps(const struct eco_problem *problem, bool backward)
 {
     const struct eco_scan_source source = source_of(problem, backward);
     const struct eco_scan_tiles tiles = eco_scan_tiles(&source);
-    return tiles.steps * tiles.warps;
+    return eco_scan_is_apart(problem->cell) ? problem->T : tiles.steps * tiles.warps;
 }
 
 static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
@@ -192,7 +198,8 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
     const struct eco_gpu_plan *own = run->plan->context;
     const bool backward = run->args->backward;
     struct eco_scan_call call = call_of(run, bound);
-    const size_t groups = groups_of(run->problem, call.rows);
+    const size_t groups = groups_of(run->problem, call.rows),
+                 bytes = exchange_bytes(run->problem, call.rows);
     const struct eco_scan_source source = source_of(run->problem, backward);
     const unsigned warps = (unsigned)eco_scan_tiles(&source).warps;
     const int32_t steps = tile_steps(run->problem, backward);
@@ -201,9 +208,9 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
     void *arguments[] = {&call};
     if (run->status != ECORNN_OK)
         return;
-    eco_gpu_note_cuda(
-        run, cudaMemsetAsync(call.ticket, 0, exchange_bytes(run->problem, call.rows), run->stream),
-        "cudaMemsetAsync");
+    if (bytes > 0)
+        eco_gpu_note_cuda(run, cudaMemsetAsync(call.ticket, 0, bytes, run->stream),
+                          "cudaMemsetAsync");
     eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
     (void)eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)

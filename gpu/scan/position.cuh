@@ -30,21 +30,36 @@ ECO_DEVICE int32_t time_of(const struct eco_scan_call *call, int32_t p)
     return call->t0 + (call->falls ? call->steps - 1 - p : p);
 }
 
+/* Not 0: the row is reset before step p. */
+ECO_DEVICE uint8_t reset_of(const struct eco_scan_call *call, const struct scan_position *position,
+                            int32_t p)
+{
+    if (!SCAN_RESETS || !call->resets)
+        return 0;
+    const int32_t end = call->lengths ? call->lengths[position->n] : call->resets_end,
+                  at = time_of(call, p) + call->resets_ahead;
+    return counts(position, p) && at < end ? call->resets[(int64_t)at * call->rows + position->n]
+                                           : (uint8_t)0;
+}
+
 /* Needs the other members. */
 ECO_DEVICE uint32_t resets_of(const struct eco_scan_call *call,
                               const struct scan_position *position, int32_t steps)
 {
     uint32_t resets = 0;
-    if (!SCAN_RESETS || !call->resets)
-        return 0;
-    const int32_t end = call->lengths ? call->lengths[position->n] : call->resets_end;
-    for (int32_t k = 0; k < steps; k++) {
-        const int32_t p = position->first + k, at = time_of(call, p) + call->resets_ahead;
-        if (counts(position, p) && at < end &&
-            call->resets[(int64_t)at * call->rows + position->n] != 0)
+    for (int32_t k = 0; k < steps; k++)
+        if (reset_of(call, position, position->first + k) != 0)
             resets |= 1u << k;
-    }
     return resets;
+}
+
+/* Sets from and to by the row's length. */
+ECO_DEVICE void set_active(const struct eco_scan_call *call, struct scan_position *at)
+{
+    const int32_t length = call->lengths ? call->lengths[at->n] - call->t0 : call->steps;
+    const int32_t some = length < 0 ? 0 : length < call->steps ? length : call->steps;
+    at->from = call->falls ? call->steps - some : 0;
+    at->to = call->falls ? call->steps : some;
 }
 
 ECO_DEVICE struct scan_position scan_position_of(const struct eco_scan_call *call,
@@ -64,10 +79,7 @@ ECO_DEVICE struct scan_position scan_position_of(const struct eco_scan_call *cal
     at.n = at.group / across;
     const int32_t unit = at.group % across * ECO_SCAN_UNITS;
     at.first = (at.tile * SCAN_WARPS + at.warp) * steps;
-    const int32_t length = call->lengths ? call->lengths[at.n] - call->t0 : call->steps;
-    const int32_t some = length < 0 ? 0 : length < call->steps ? length : call->steps;
-    at.from = call->falls ? call->steps - some : 0;
-    at.to = call->falls ? call->steps : some;
+    set_active(call, &at);
     at.whole = at.from <= at.tile * tile && (at.tile + 1) * tile <= at.to &&
                unit + ECO_SCAN_UNITS <= call->hidden && call->pairs;
 #pragma unroll
@@ -223,6 +235,30 @@ ECO_DEVICE vec start_of(const struct eco_scan_call *call, const struct scan_posi
 {
     return call->start[s].data ? to_real(*plane_at<const narrow>(&call->start[s], position, w))
                                : (real)0;
+}
+
+ECO_DEVICE bool is_sum_state(const struct eco_scan_call *call, int s)
+{
+    return sizeof(narrow) < sizeof(real) && (call->wide_states >> s & 1);
+}
+
+/* A state before the chunk. */
+ECO_DEVICE vec state_at_begin(const struct eco_scan_call *call,
+                              const struct scan_position *position, int s, int w)
+{
+    if (call->zero_states >> s & 1)
+        return 0;
+    return is_sum_state(call, s) ? *plane_at<const real>(&call->first[s], position, w)
+                                 : to_real(*plane_at<const narrow>(&call->first[s], position, w));
+}
+
+ECO_DEVICE void write_at_end(const struct eco_scan_call *call, const struct scan_position *position,
+                             int s, int w, vec v)
+{
+    if (is_sum_state(call, s))
+        *plane_at<real>(&call->last[s], position, w) = v;
+    else
+        *plane_at<narrow>(&call->last[s], position, w) = to_narrow(v);
 }
 
 #endif /* ECO_GPU_SCAN_POSITION_CUH */

@@ -1,4 +1,4 @@
-/* Scans, for cells that are linear in their states: one launch runs all steps of a chunk. */
+/* One launch runs all steps of a chunk: of cells that are linear, or whose units never meet. */
 #ifndef ECO_GPU_SCAN_SCAN_H
 #define ECO_GPU_SCAN_SCAN_H
 
@@ -15,7 +15,8 @@ struct eco_scan_source {
 struct eco_scan_tiles {
     int steps, warps, blocks;
 };
-/* source_text.c. */
+/* source_text.c. Is the cell not linear, but its units never meet?  Then each thread has one. */
+bool eco_scan_is_apart(const struct ecornn_cell *cell);
 struct eco_scan_tiles eco_scan_tiles(const struct eco_scan_source *source);
 /* Prints kernel scan_forward or scan_backward for NVRTC. The caller releases the
  * text by eco_free. NULL: no memory. */

@@ -1,6 +1,6 @@
 /*
- * Chooses the tiles of a cell's scan, and prints its source for NVRTC: numbers, words, the printed
- * text, a kernel.
+ * Chooses the tiles of a cell's scan, or how many steps are read at once where units are apart; and
+ * prints its source for NVRTC: numbers, words, the printed text, a kernel.
  */
 #include "gpu/scan/scan.h"
 
@@ -21,11 +21,36 @@ static int numbers_of(const struct eco_scan_source *source)
            (source->backward ? lowered->n_saves + 2 * states + given : lowered->n_accs + states);
 }
 
+bool eco_scan_is_apart(const struct ecornn_cell *cell)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    return !lowered->linear.scans && lowered->n_operands == 0 && lowered->n_forward == 1 &&
+           lowered->n_backward == 1 && !lowered->has_means;
+}
+
+/* Registers have what a thread reads of two times as many steps. Blocks are small, so that a few
+ * rows have some for each multiprocessor; six leave a thread 168 registers. */
+static struct eco_scan_tiles apart_tiles(const struct eco_scan_source *source)
+{
+    enum { FEW = 12, SOME = 20 }; /* bytes that are read for a step */
+    const struct eco_lowered *lowered = &source->cell->lowered;
+    const struct eco_program *back = &lowered->backward[0];
+    const int sum = (int)eco_type_bytes(eco_type_sum(source->rows)),
+              given = source->states ? source->cell->recipe.n_states : 0;
+    int reads = source->backward ? 1 + given + lowered->n_saves : lowered->n_accs;
+    for (int i = 0; i < back->n && source->backward; i++)
+        reads += back->code[i].op == ECO_OP_STATE || back->code[i].op == ECO_OP_NEXT;
+    const int steps = reads * sum <= FEW ? 8 : reads * sum <= SOME ? 4 : 2;
+    return (struct eco_scan_tiles){.steps = steps, .warps = 2, .blocks = 24 / sum};
+}
+
 /* Few steps of few numbers leave room for four blocks, which hide each other's memory; other steps
  * are as many as two blocks have room for. Doubles take twice the registers, and matrices of many
  * doubles leave shared memory for half as many warps. */
 struct eco_scan_tiles eco_scan_tiles(const struct eco_scan_source *source)
 {
+    if (eco_scan_is_apart(source->cell))
+        return apart_tiles(source);
     enum { FEW = 3, FEW_BACK = 4, SOME = 6, MANY = 12 }; /* as measured; four spill forward */
     enum { MOST_BYTES = 96 }; /* of a unit in shared memory, if a block has eight warps */
     const int numbers = numbers_of(source), few = source->backward ? FEW_BACK : FEW,
@@ -93,16 +118,23 @@ static void print(const void *what, struct eco_text *text)
 {
     const struct eco_scan_source *source = what;
     const struct ecornn_cell *cell = source->cell;
+    const bool apart = eco_scan_is_apart(cell);
+    int vectors = 0;
     add_counts(text, source);
     add_factors(text, cell);
     add_function(text, "SCAN_FORWARD", cell->recipe.name, "forward_0");
     add_function(text, "SCAN_BACKWARD", cell->recipe.name, "backward_0");
     add_function(text, "SCAN_LINEAR_FORWARD", cell->recipe.name, "scan_0");
     add_function(text, "SCAN_LINEAR_BACKWARD", cell->recipe.name, "scan_1");
-    eco_text_add(text, "#include \"gpu/scan/words.cuh\"\n");
+    for (int k = 0; k < cell->recipe.n_params && apart; k++)
+        vectors += cell->recipe.param[k].kind == ECO_PARAM_VECTOR;
+    eco_text_add(text, "#define SCAN_VECTORS %d\n#include \"gpu/scan/words.cuh\"\n", vectors);
     add(text, eco_cell_emit, cell);
-    add(text, eco_cell_emit_scan, cell);
-    eco_text_add(text, "#include \"gpu/scan/%s.cuh\"\n", source->backward ? "backward" : "forward");
+    if (!apart)
+        add(text, eco_cell_emit_scan, cell);
+    const char *way = source->backward ? "backward" : "forward";
+    eco_text_add(text, "#define apart_%s scan_%s\n#include \"gpu/scan/%s%s.cuh\"\n", way, way,
+                 apart ? "apart_" : "", way);
 }
 
 char *eco_scan_text(const struct eco_scan_source *source)

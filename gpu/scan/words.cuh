@@ -16,6 +16,7 @@
 #define SCAN_SAVES               1
 #define SCAN_STATES              1
 #define SCAN_FACTORS             1
+#define SCAN_VECTORS             0
 #define SCAN_LINEAR              1u
 #define SCAN_COUPLED             0x1u
 #define SCAN_FACTOR_NUMBERS      0x0ull
@@ -52,10 +53,11 @@ enum { SCAN_GIVEN = SCAN_GIVES ? SCAN_STATES : 1 };
 struct scan_step {
     const struct eco_scan_call *call;
     int32_t n, unit, t;
-    vec acc[SCAN_ACCS], dacc[SCAN_DACCS], saved[SCAN_SAVES + 1];
+    vec acc[SCAN_ACCS + 1], dacc[SCAN_DACCS + 1], saved[SCAN_SAVES + 1];
     vec before[SCAN_STATES], next[SCAN_STATES];
     vec dnext[SCAN_STATES], dbefore[SCAN_STATES];
-    vec factor[SCAN_FACTORS], term[SCAN_STATES];
+    vec factor[SCAN_FACTORS + 1], term[SCAN_STATES];
+    vec vector[SCAN_VECTORS + 1]; /* where units never meet: read before the first step */
 };
 
 ECO_DEVICE vec load_acc(struct scan_step *at, int i)
@@ -70,9 +72,13 @@ ECO_DEVICE vec load_next(struct scan_step *at, int s)
 {
     return at->next[s];
 }
-ECO_DEVICE vec load_vector(struct scan_step *at, int k)
+ECO_DEVICE vec vector_of(const struct scan_step *at, int k)
 {
     return ((const real *)at->call->vector)[(int64_t)at->call->hidden * k + at->unit];
+}
+ECO_DEVICE vec load_vector(struct scan_step *at, int k)
+{
+    return SCAN_VECTORS > 0 ? at->vector[k] : vector_of(at, k);
 }
 ECO_DEVICE vec load_saved(struct scan_step *at, int i)
 {

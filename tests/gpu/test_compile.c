@@ -221,15 +221,29 @@ static void compile_scan(const struct ecornn_cell *cell, ecornn_type type, int a
     }
 }
 
-/* Scans run all steps of a chunk at once, for cells that are linear in their states. Each such cell
- * is compiled for one type and one architecture. */
+/* Scans run all steps of a chunk at once. Each cell that has one is compiled for one type and one
+ * architecture. */
 START_TEST(compiles_scans)
 {
     ecornn_cell *cell = cell_number(_i);
     const int types = ECO_TYPES - ECORNN_F32;
-    if (cell->lowered.linear.scans)
+    if (cell->lowered.linear.scans || eco_scan_is_apart(cell))
         compile_scan(cell, (ecornn_type)(ECORNN_F32 + _i % types), _i / types % architectures,
                      _i / 2 % 2);
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* Cells that are not linear, but whose units never meet. */
+START_TEST(compiles_units_apart)
+{
+    static const char *const name[] = {"indrnn", "leaky"};
+    char text[ECO_MAX_TEXT];
+    ecornn_cell *cell = NULL;
+    ck_assert(cell_read(name[_i % 2], text, sizeof text));
+    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    ck_assert(eco_scan_is_apart(cell) && !cell->lowered.linear.scans);
+    compile_scan(cell, (ecornn_type)(ECORNN_F32 + _i / 2), _i % architectures, _i / 4 % 2);
     ecornn_cell_free(cell);
 }
 END_TEST
@@ -488,12 +502,12 @@ int main(void)
         return EXIT_SUCCESS;
     if (COMPILES_PERSISTENT) /* a program of its own, because it takes as long as all the others */
         return suite_run(&program, SUITE_TESTS({compiles_persistent_kernels, cells()}));
-    return suite_run(&program,
-                     SUITE_TESTS({compiles_every_cell, cells()},
-                                 {compiles_fused_kernels, cells() - builtin_count()},
-                                 {compiles_scans, cells()}, {compiles_scans_of_most_states, 2},
-                                 {says_what_is_missing, 3}, {says_what_is_wrong, 1},
-                                 {compiles_side_by_side, 1}, {key_has_all_of_it, 1},
-                                 {compiles_once, 1}, {memory_may_be_short, 1}, {reads_no_files, 1},
-                                 {compiles_in_processes_at_once, 1}));
+    return suite_run(
+        &program,
+        SUITE_TESTS(
+            {compiles_every_cell, cells()}, {compiles_fused_kernels, cells() - builtin_count()},
+            {compiles_scans, cells()}, {compiles_units_apart, 2 * (ECO_TYPES - ECORNN_F32)},
+            {compiles_scans_of_most_states, 2}, {says_what_is_missing, 3}, {says_what_is_wrong, 1},
+            {compiles_side_by_side, 1}, {key_has_all_of_it, 1}, {compiles_once, 1},
+            {memory_may_be_short, 1}, {reads_no_files, 1}, {compiles_in_processes_at_once, 1}));
 }

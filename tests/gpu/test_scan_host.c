@@ -1,8 +1,8 @@
 /*
  * Kernels of scans, run on the host: the text that NVRTC compiles, compiled by a C++ compiler with
- * the few words of CUDA that it uses (tests/gpu/host), against the same cell step by step. Chunks,
- * rows that end early, resets, states of every step; no device. Skipped, with the reason, without a
- * compiler.
+ * the few words of CUDA that it uses (tests/gpu/host), against the same cell step by step; where
+ * units never meet, bit by bit. Chunks, rows that end early, resets, states of every step; no
+ * device. Skipped, with the reason, without a compiler.
  */
 #include <check.h>
 #include <stdio.h>
@@ -24,14 +24,22 @@ static const struct kernel {
     {"tests/cells/tanks", ECORNN_F64, true, true},
     {"tests/cells/oscillators", ECORNN_BF16, true, false},
     {"tests/cells/two-memories", ECORNN_F64, false, true},
+    /* not linear, but their units never meet */
+    {"cells/indrnn", ECORNN_BF16, true, true},
+    {"cells/leaky", ECORNN_F32, true, false},
     /* from here on by tests_all() */
     {"tests/cells/oscillators", ECORNN_F64, true, true},
     {"tests/cells/rotation", ECORNN_F64, true, true},
     {"common/cell/sru", ECORNN_F64, true, true},
     {"common/cell/min-gru", ECORNN_BF16, true, false},
     {"tests/cells/decay", ECORNN_F64, true, true},
+    {"cells/indrnn", ECORNN_F64, false, false},
+    {"cells/leaky", ECORNN_BF16, true, true},
+    {"cells/synaptic", ECORNN_F64, true, true},
+    {"cells/sru-peephole", ECORNN_F32, true, true},
+    {"tests/cells/no-products", ECORNN_BF16, true, false},
 };
-enum { KERNELS = sizeof kernels / sizeof *kernels, USUAL = 4, RUNS = 40 };
+enum { KERNELS = sizeof kernels / sizeof *kernels, USUAL = 6, RUNS = 40 };
 
 static char folder[64];
 

@@ -18,7 +18,7 @@
 
 static struct {
     int x, y;
-} threadIdx;
+} threadIdx, blockIdx;
 
 /* Waits for all threads of the block. */
 void __syncthreads(void);
