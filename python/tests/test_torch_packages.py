@@ -138,7 +138,8 @@ def package(request, tmp_path_factory):
     dims = [{0: DIMS[1], 1: DIMS[0]} if layer.batch_first else DIMS, *([rows] if rows else []),
             *[{1: DIMS[1]}] * (len(inputs[0]) - 1 - lengths)]
     more = [tuple(dims[1:])] if dims[1:] else []
-    with torch.no_grad():
+    # As full_precision, which a fixture of a module is outside of.
+    with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         program = torch.export.export(model, tuple(inputs[0]), dynamic_shapes=(dims[0], *more))
         _compile(program, folder / "model.pt2")
         lists = [tensors for given in inputs for tensors in (given, model(*given))]

@@ -34,7 +34,7 @@ class Limits(NamedTuple):
 
 
 LIMITS = {"cpu": Limits(1 << 20, 1 << 17, 1 << 12, 512, 1 << 40),
-          "cuda": Limits(1 << 20, 1 << 17, 1 << 15, 64, 1 << 21)}
+          "cuda": Limits(1 << 20, 1 << 17, 1 << 15, 64, 1 << 20)}
 
 
 class Piece(NamedTuple):
@@ -206,7 +206,7 @@ class Packing:
     def pieces(self, hidden: int) -> Pieces:
         """The batch cut into pieces for layers of that many units; see _pieces.py."""
         least = max(self.total // self.limits.share, self.limits.least // hidden)
-        cuts = _cuts(self.on_host, least, max(self.total // 8, self.limits.most // hidden))
+        cuts = _cuts(self.on_host, least, max(self.total // 12, self.limits.most // hidden))
         found = self._pieces.get(cuts)
         if found is None:
             found = self._pieces.setdefault(cuts, Pieces(self, cuts))
