@@ -17,17 +17,6 @@
 
 /* ---- allocations counted --------------------------------------------------------------------- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTS_ALLOCATIONS 0 /* sanitizers replace malloc themselves */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define COUNTS_ALLOCATIONS 0
-#endif
-#endif
-#ifndef COUNTS_ALLOCATIONS
-#define COUNTS_ALLOCATIONS 1
-#endif
-
 static atomic_int counting, counted;
 /* The address of the CBLAS, whose allocations do not count: OpenBLAS allocates for some small
  * products. */
@@ -40,7 +29,7 @@ static const void *library_of(const void *address)
     return address && dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
-#if COUNTS_ALLOCATIONS
+#if !SANITIZED
 /* This program's definitions, which call those of the C library; every library that it loads finds
  * these first. */
 void *malloc(size_t bytes);
@@ -404,7 +393,6 @@ START_TEST(threads_share_a_plan)
 END_TEST
 
 TEST_MAIN("memory", {allocations_fail, sizeof makers / sizeof *makers},
-          {runs_allocate_nothing, COUNTS_ALLOCATIONS ? 2 : 0} /* cpu:1, cpu:2 */,
-          {ticks_allocate_nothing, COUNTS_ALLOCATIONS ? 2 : 0},
-          {attention_allocates_nothing, COUNTS_ALLOCATIONS ? 2 : 0},
-          {threads_share_a_plan, NET_DEVICES})
+          {runs_allocate_nothing, SANITIZED ? 0 : 2} /* cpu:1, cpu:2 */,
+          {ticks_allocate_nothing, SANITIZED ? 0 : 2},
+          {attention_allocates_nothing, SANITIZED ? 0 : 2}, {threads_share_a_plan, NET_DEVICES})

@@ -205,5 +205,5 @@ START_TEST(forgets_what_is_being_read)
 END_TEST
 
 TEST_MAIN_AROUND("wisdom threads", make_folder, remove_folder, {many_processes, 1},
-                 {records_problems, 1}, {many_threads, 1}, {forks, 1},
+                 {records_problems, 1}, {many_threads, 1}, {forks, !SANITIZED},
                  {forgets_what_is_being_read, 1})

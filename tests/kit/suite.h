@@ -15,6 +15,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Sanitizers replace malloc; in a child of a process with threads it may wait for a lock forever.
+ */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 struct suite_test {
     const TTest *test;
     int loops;
