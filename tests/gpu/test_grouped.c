@@ -63,7 +63,7 @@ void *eco_gpu_after(const void *p, size_t elements, ecornn_type type)
 
 static struct eco_gpu gpu = {.overlap = true};
 static struct ecornn_device device = {.context = &gpu, .caps = {.gpu.fuses = true}};
-static struct ecornn_plan plan = {.device = &device};
+static struct ecornn_plan plan = {.device = &device, .context = &(struct eco_gpu_plan){0}};
 static const struct eco_lowered lowered = {.raw = -1};
 static struct eco_layout layout = {.type = ECORNN_F32, .sum = ECORNN_F32};
 static char memory[1 << 12];
