@@ -55,12 +55,11 @@ static void find_first(struct stage_range *h, int stage)
     }
 }
 
-/* Is it computed for every unit of a row?  Other values need no column; nothing is drawn twice. */
+/* Is it computed for every unit?  Other values need no column; nothing is drawn twice. */
 static bool is_work(const struct eco_program *program, int i)
 {
     const int op = program->code[i].op;
-    return !program->uniform[i] && !program->fixed[i] &&
-           (eco_opcode_info[op].arguments > 0 || op == ECO_OP_BERNOULLI);
+    return !program->uniform[i] && (eco_opcode_info[op].arguments > 0 || op == ECO_OP_BERNOULLI);
 }
 
 /* Marks the values that a stage takes from earlier ones, and the instructions it can then skip.

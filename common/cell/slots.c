@@ -1,7 +1,7 @@
 /*
- * Storage of an interpreter's values.  Values that are needed at different times share a slot.
- * Marked, so that it is computed once, is a value that is the same for all units of a row, and one
- * that is made of vectors alone, the same for all rows.  All loads come before all arithmetic.
+ * Storage of an interpreter's values.  Values that are needed at different times share a slot.  A
+ * value that is the same for all units of a row is marked, so that it is computed once; so is one
+ * made of vectors alone, which is the same for all rows.  All loads come before all arithmetic.
  */
 #include "common/cell/lowering.h"
 

@@ -185,12 +185,11 @@ static struct eco_scan_source source_of(const struct eco_problem *problem, bool 
                                     backward};
 }
 
-/* Units that never meet have a single tile, of all steps. */
-static int32_t tile_steps(const struct eco_problem *problem, bool backward)
+int32_t eco_scan_steps(const struct eco_problem *problem, bool backward)
 {
     const struct eco_scan_source source = source_of(problem, backward);
     const struct eco_scan_tiles tiles = eco_scan_tiles(&source);
-    return eco_scan_is_apart(problem->cell) ? problem->T : tiles.steps * tiles.warps;
+    return tiles.steps * (eco_scan_is_apart(problem->cell) ? 1 : tiles.warps);
 }
 
 static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
@@ -198,12 +197,12 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
     const struct eco_gpu_plan *own = run->plan->context;
     const bool backward = run->args->backward;
     struct eco_scan_call call = call_of(run, bound);
-    const size_t groups = groups_of(run->problem, call.rows),
-                 bytes = exchange_bytes(run->problem, call.rows);
     const struct eco_scan_source source = source_of(run->problem, backward);
     const unsigned warps = (unsigned)eco_scan_tiles(&source).warps;
-    const int32_t steps = tile_steps(run->problem, backward);
-    const size_t tiles = ((size_t)call.steps + (size_t)steps - 1) / (size_t)steps;
+    const size_t groups = groups_of(run->problem, call.rows),
+                 bytes = exchange_bytes(run->problem, call.rows),
+                 steps = (size_t)eco_scan_steps(run->problem, backward),
+                 tiles = bytes == 0 ? 1 : ((size_t)call.steps + steps - 1) / steps;
     const dim3 blocks = {(unsigned)(groups * tiles), 1, 1}, threads = {32, warps, 1};
     void *arguments[] = {&call};
     if (run->status != ECORNN_OK)
@@ -267,8 +266,8 @@ void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text)
         eco_text_add(text, "scan: steps as in algorithm step (%s)\n", own->scan.why);
         return;
     }
-    eco_text_add(text, "scan: tiles of %d steps", tile_steps(&plan->problem, false));
+    eco_text_add(text, "scan: %d steps at once", eco_scan_steps(&plan->problem, false));
     if (plan->problem.training)
-        eco_text_add(text, ", backward of %d", tile_steps(&plan->problem, true));
+        eco_text_add(text, ", backward of %d", eco_scan_steps(&plan->problem, true));
     eco_text_add(text, "\n");
 }

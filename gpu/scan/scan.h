@@ -15,7 +15,7 @@ struct eco_scan_source {
 struct eco_scan_tiles {
     int steps, warps, blocks;
 };
-/* source_text.c. Is the cell not linear, but its units never meet?  Then each thread has one. */
+/* source_text.c. Is the cell nonlinear, with units that never meet?  Then each thread has one. */
 bool eco_scan_is_apart(const struct ecornn_cell *cell);
 struct eco_scan_tiles eco_scan_tiles(const struct eco_scan_source *source);
 /* Prints kernel scan_forward or scan_backward for NVRTC. The caller releases the
@@ -25,6 +25,8 @@ char *eco_scan_text(const struct eco_scan_source *source);
 /* launch.c: compiles the kernels of a plan, or stores the reason why not in the plan. */
 void eco_scan_prepare(const struct ecornn_plan *plan);
 void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text);
+/* Steps of a tile; of units that never meet, those that a thread reads ahead. */
+int32_t eco_scan_steps(const struct eco_problem *problem, bool backward);
 /* Bytes of ECO_INNER_EXCHANGE for a run of the problem. */
 size_t eco_scan_bytes(const struct eco_problem *problem);
 ecornn_status eco_gpu_run_scan(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -41,7 +41,7 @@ static struct eco_scan_tiles apart_tiles(const struct eco_scan_source *source)
     for (int i = 0; i < back->n && source->backward; i++)
         reads += back->code[i].op == ECO_OP_STATE || back->code[i].op == ECO_OP_NEXT;
     const int steps = reads * sum <= FEW ? 8 : reads * sum <= SOME ? 4 : 2;
-    return (struct eco_scan_tiles){.steps = steps, .warps = 2, .blocks = 24 / sum};
+    return (struct eco_scan_tiles){.steps = steps, .warps = ECO_SCAN_WIDE, .blocks = 24 / sum};
 }
 
 /* Few steps of few numbers leave room for four blocks, which hide each other's memory; other steps

@@ -16,7 +16,7 @@ try:
 except ImportError:
     torch = None
 
-# Inductor would build a program for each instruction set, and vectors are no matter of ours.
+# Inductor would build a program for each instruction set, and its vector code is not what we test.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
 # By default JAX reserves three quarters of a GPU's memory; other tests need it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

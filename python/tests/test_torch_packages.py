@@ -138,7 +138,7 @@ def package(request, tmp_path_factory):
     dims = [{0: DIMS[1], 1: DIMS[0]} if layer.batch_first else DIMS, *([rows] if rows else []),
             *[{1: DIMS[1]}] * (len(inputs[0]) - 1 - lengths)]
     more = [tuple(dims[1:])] if dims[1:] else []
-    # As full_precision, which a fixture of a module is outside of.
+    # Like full_precision, which does not cover fixtures of a module.
     with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         program = torch.export.export(model, tuple(inputs[0]), dynamic_shapes=(dims[0], *more))
         _compile(program, folder / "model.pt2")

@@ -101,3 +101,9 @@ def test_memory_is_that_of_what_counts(lengths, both, more):
             module(pack_padded_sequence(x, lengths, enforce_sorted=False) if packed else x)
         sizes.append(sum(one.nbytes for one in found))
     assert sizes[1] < more * float(lengths.sum()) / (128 * batch) * sizes[0]
+
+@pytest.mark.parametrize("sizes", [(1000,) * 128, (300,) * 100, (7,) * 64, (5,)])
+def test_pieces_of_equal_lengths_are_alike(sizes):
+    cuts = (*_packing._cuts(sizes, 1 << 12, 1 << 14), len(sizes))
+    steps = [end - begin for begin, end in zip(cuts, cuts[1:])]
+    assert cuts[0] == 0 and all(steps) and max(steps) <= 2 * min(steps)

@@ -246,7 +246,7 @@ static void check_set(const char *text, const struct eco_isa *isa, bool all)
 
 static int sets; /* of instructions that this machine has */
 
-/* One of these in `every`, beginning with number `first` modulo `every`; with tests_all(), each. */
+/* Every `every`-th of them, from number `first` modulo `every` on; with tests_all(), each. */
 static void check_problem(const char *text, bool all, int first, int every)
 {
     const struct eco_isa *isa;

@@ -264,8 +264,8 @@ def _cuts(sizes: tuple[int, ...], least: int, most: int) -> tuple[int, ...]:
     while open:
         begin, end = open.pop()
         rows = sizes[begin]
-        saved, at = max((((end - t) * (rows - sizes[t]) - sizes[t], t)
-                         for t in range(begin + unit, end, unit)), default=(0, end))
+        saved, _, at = max((((end - t) * (rows - sizes[t]) - sizes[t], -abs(begin + end - 2 * t), t)
+                            for t in range(begin + unit, end, unit)), default=(0, 0, end))
         if saved < max(least, 1) and (at == end or (end - begin) * rows <= most):
             cuts.append(begin)
         else:
