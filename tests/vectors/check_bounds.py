@@ -13,7 +13,7 @@ from tape import Errors
 from textbook import evaluate, expect
 
 BITS = {"f64": 40, "f32": 11}
-EVERY = 5 if os.environ.get("ECORNN_TESTS") == "all" else 17  # one case in so many, because all take long
+EVERY = 5 if os.environ.get("ECORNN_TESTS") == "all" else 17  # every EVERY-th case runs; all would take long
 
 
 def to_bits(array, bits):
