@@ -84,8 +84,8 @@ int main(void)
   AC_MSG_RESULT([${eco_cuda_seen:-none}])
 ])
 
-# _ECO_CUDA_ARCHS: what --with-cuda-arch means, in eco_cuda_archs.  Code for 9.0 uses instructions that
-# only 9.0 has: 90a.  native is all where no device is seen, or one that this nvcc does not know.
+# _ECO_CUDA_ARCHS: what --with-cuda-arch means, in eco_cuda_archs.  90 means 90a: a third of the kernels
+# need it.  native is all where no device is seen, or one that this nvcc does not know.
 AC_DEFUN([_ECO_CUDA_ARCHS], [
   eco_known=" `$NVCC --list-gpu-arch 2> /dev/null | $SED 's/compute_//' | tr '\n' ' '` "
   eco_cuda_archs=`echo "$with_cuda_arch" | $SED 's/^ptx$/90a/' | tr , ' '` eco_cuda_by=
@@ -98,8 +98,7 @@ AC_DEFUN([_ECO_CUDA_ARCHS], [
     for eco_arch in 75 80 90 100 120; do
       AS_CASE([$eco_known], [*" $eco_arch "*], [AS_VAR_APPEND([eco_cuda_archs], [" $eco_arch"])])
     done])
-  AS_IF([test -n "$eco_cuda_by"],
-    [eco_cuda_archs=`echo " $eco_cuda_archs " | $SED 's/ 90 / 90a /'`])
+  eco_cuda_archs=`echo " $eco_cuda_archs " | $SED 's/ 90 / 90a /'`
   eco_cuda_archs=`echo $eco_cuda_archs`
 ])
 

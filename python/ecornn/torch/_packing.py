@@ -206,7 +206,7 @@ class Packing:
     def pieces(self, hidden: int) -> Pieces:
         """The batch cut into pieces for layers of that many units; see _pieces.py."""
         least = max(self.total // self.limits.share, self.limits.least // hidden)
-        cuts = _cuts(self.on_host, least, max(self.total // 12, self.limits.most // hidden))
+        cuts = _cuts(self.on_host, least, max(self.total // 16, self.limits.most // hidden))
         found = self._pieces.get(cuts)
         if found is None:
             found = self._pieces.setdefault(cuts, Pieces(self, cuts))
