@@ -14,6 +14,7 @@
 #include "lib/tune.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/clock.h"
+#include "tests/kit/problems.h"
 #include "tests/kit/suite.h"
 
 enum { MS = 1000000 };
@@ -172,9 +173,7 @@ START_TEST(bounds_of_narrow_types)
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         struct eco_tune_bounds bounds;
         struct eco_problem problem;
-        ecornn_desc desc;
-        ck_assert_int_eq(parse_desc(&desc, rows[k].problem, NULL), ECORNN_OK);
-        ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+        problem_of(&problem, rows[k].problem);
         ck_assert_int_eq(eco_tune_bounds_find(&bounds, &problem), ECORNN_OK);
         ck_assert_msg(bounds.most[0] >= rows[k].least && bounds.most[0] <= rows[k].most,
                       "%s: %g, %g, %g", rows[k].problem, bounds.most[0], bounds.most[1],
@@ -213,10 +212,8 @@ enum { TUNED = sizeof tuned_problem / sizeof *tuned_problem };
 
 static void know(const char *name, const char *choices)
 {
-    ecornn_desc desc;
     struct eco_problem problem;
-    ck_assert_int_eq(parse_desc(&desc, name, NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    problem_of(&problem, name);
     ck_assert_int_eq(eco_wisdom_learn(device, &problem, choices, 1e-6, 1e-8), ECORNN_OK);
 }
 
@@ -286,11 +283,9 @@ END_TEST
 static ecornn_tuning tune_by(const struct eco_choice *choices, const char *name)
 {
     static const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 1e-3, .forget = 1};
-    ecornn_desc desc;
     ecornn_tuning tuned = {0};
     struct eco_problem problem;
-    ck_assert_int_eq(parse_desc(&desc, name, NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    problem_of(&problem, name);
     ck_assert_int_eq(eco_tune(device, &problem, choices, &tuning, &tuned), ECORNN_OK);
     return tuned;
 }

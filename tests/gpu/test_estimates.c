@@ -14,6 +14,7 @@
 #include "gpu/run/run.h"
 #include "gpu/wide_step/wide_step.h"
 #include "tests/kit/plans.h"
+#include "tests/kit/problems.h"
 #include "tests/kit/suite.h"
 
 /* ---- an H100 ----------------------------------------------------------------------------------
@@ -25,6 +26,7 @@ static const struct eco_caps h100 = {.threads = 132,
                                      .gpu = {.version = 90,
                                              .block_bytes = 227 << 10,
                                              .blocks = {132, 132, 128},
+                                             .clusters = {132, 66, 44, 32, 24, 20, 16, 16},
                                              .fuses = true,
                                              .wide = true,
                                              .splits = true}};
@@ -71,17 +73,18 @@ START_TEST(plans)
                                                .choices = eco_gpu_choices,
                                                .algos = algos};
     struct ecornn_device device = {.backend = &backend, .caps = h100};
-    keep_plans("tests/data/plans-h100.txt", &device);
+    if (getenv("ECORNN_REPLAY") != NULL)
+        replay_plans(&device);
+    else
+        keep_plans("tests/data/plans-h100.txt", &device);
 }
 END_TEST
 
 static struct eco_layout_request request_of(const struct eco_algo *algo, const char *text)
 {
-    ecornn_desc desc;
     struct eco_problem problem;
     struct eco_layout_request request = {.chunk = 0};
-    ck_assert_int_eq(eco_problem_parse(&desc, text, NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    problem_of(&problem, text);
     algo->request(&problem, &h100, &request);
     return request;
 }
@@ -101,10 +104,9 @@ END_TEST
 /* Runs of fewer rows have the room that places of steps back in F16 go by. */
 START_TEST(halves_have_room)
 {
-    const struct eco_by_rows *bytes;
     const struct eco_layout_request request =
         request_of(&eco_algo_step, "lstm/f32/fast/train/T32/N1024/I512/H512");
-    bytes = &request.gpu.product;
+    const struct eco_by_rows *bytes = &request.gpu.product;
     ck_assert_int_eq(request.gpu.half_back, true);
     for (int place = 0; place < ECO_FEWER; place++)
         ck_assert_uint_eq(bytes->fewer[place], bytes->most);
@@ -114,30 +116,25 @@ END_TEST
 /* Concurrent models, as many as are requested or exist, get equal partitions of the device. With
  * more rows, no partition is too small for the steps of backward. */
 static const struct {
-    const char *force; /* NULL: the planner chooses */
+    const char *force; /* "": the planner chooses */
     int models, concurrent;
-    const char *problem; /* NULL: a small one */
-} shares[] = {{"at-once=8", 4, 4, NULL},
-              {"at-once=8", 3, 3, NULL},
-              {"at-once=3", 16, 3, NULL},
-              {"at-once=1", 9, 1, NULL},
-              {"at-once=16", 40, 16, NULL},
-              {NULL, 16, 16, NULL},
-              {NULL, 16, 8, "lstm/bf16/train/T365/N256/I32/H128"}};
+    const char *problem;
+} shares[] = {{"at-once=8", 4, 4, "lstm/bf16/train/T50/N32/I32/H64"},
+              {"at-once=8", 3, 3, "lstm/bf16/train/T50/N32/I32/H64"},
+              {"at-once=3", 16, 3, "lstm/bf16/train/T50/N32/I32/H64"},
+              {"at-once=1", 9, 1, "lstm/bf16/train/T50/N32/I32/H64"},
+              {"at-once=16", 40, 16, "lstm/bf16/train/T50/N32/I32/H64"},
+              {"", 16, 16, "lstm/bf16/train/T50/N32/I32/H64"},
+              {"", 16, 8, "lstm/bf16/train/T365/N256/I32/H128"}};
 
 START_TEST(shares_out)
 {
     static const struct eco_backend backend = {.name = "cuda"};
     const struct ecornn_device device = {.caps = h100};
     struct eco_models_share share;
-    ecornn_desc desc;
     struct eco_problem problem;
-    const char *text =
-        shares[_i].problem != NULL ? shares[_i].problem : "lstm/bf16/train/T50/N32/I32/H64";
-    ck_assert_int_eq(eco_problem_parse(&desc, text, NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-    if (shares[_i].force != NULL)
-        strcpy(problem.force.text, shares[_i].force);
+    problem_of(&problem, shares[_i].problem);
+    strcpy(problem.force.text, shares[_i].force);
     ck_assert_int_eq(eco_force_read(&problem.force, &backend), ECORNN_OK);
     eco_gpu_share_device(&device, (const struct eco_problem *[]){&problem}, 1, shares[_i].models,
                          &share);
@@ -187,16 +184,11 @@ static const struct {
 
 START_TEST(shares_the_device)
 {
-    static const int32_t clusters[] = {132, 66, 44, 32, 24, 20, 16, 16};
-    struct ecornn_device device = {.caps = h100};
+    const struct ecornn_device device = {.caps = h100};
     struct eco_problem problem[2];
     struct eco_models_share share;
-    memcpy(device.caps.gpu.clusters, clusters, sizeof clusters);
-    for (int k = 0; k < 2; k++) {
-        ecornn_desc desc;
-        ck_assert_int_eq(eco_problem_parse(&desc, beside[_i].problem[k], NULL), ECORNN_OK);
-        ck_assert_int_eq(eco_problem_build(&problem[k], &desc), ECORNN_OK);
-    }
+    for (int k = 0; k < 2; k++)
+        problem_of(&problem[k], beside[_i].problem[k]);
     eco_gpu_share_device(&device, (const struct eco_problem *[]){&problem[0], &problem[1]}, 2, 1,
                          &share);
     ck_assert_int_eq(share.concurrent, beside[_i].concurrent ? 2 : 1);
@@ -260,10 +252,8 @@ static void check_divisions(const struct eco_problem *problem, const struct eco_
 START_TEST(later_cards_run_what_they_can)
 {
     const struct eco_caps *caps = &later[_i % LATER_CARDS];
-    ecornn_desc desc;
     struct eco_problem problem;
-    ck_assert_int_eq(eco_problem_parse(&desc, everywhere[_i / LATER_CARDS], NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    problem_of(&problem, everywhere[_i / LATER_CARDS]);
     if (eco_algo_persistent.refuses(&problem, caps) == NULL)
         check_divisions(&problem, caps);
     if (eco_algo_fused.refuses(&problem, caps) == NULL) {

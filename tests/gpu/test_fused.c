@@ -6,7 +6,7 @@
 #include "common/backend.h"
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/wide_step/wide_step.h"
-#include "tests/kit/calls.h"
+#include "tests/kit/problems.h"
 #include "tests/kit/suite.h"
 
 static const struct eco_caps h200 = {.threads = 132,
@@ -96,12 +96,10 @@ END_TEST
  * is forced or rows must be invariant, no wide one is chosen. */
 START_TEST(takes_what_is_forced)
 {
-    ecornn_desc desc;
     struct eco_problem problem;
     struct eco_caps caps = h200;
     caps.gpu.wide = true;
-    ck_assert_int_eq(parse_desc(&desc, "lstm/bf16/T9/N4096/I256/H256", NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    problem_of(&problem, "lstm/bf16/T9/N4096/I256/H256");
     ck_assert_int_ge(eco_step_choose(&problem, &caps, 0, problem.N).wide, 0);
     ck_assert_int_eq(eco_step_choose(&problem, &h200, 0, problem.N).wide, -1);
     for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++) {

@@ -10,6 +10,7 @@
 #include "common/type.h"
 #include "gpu/gemm/bytes/bytes.h"
 #include "gpu/ops/ops.h"
+#include "tests/kit/problems.h"
 #include "tests/kit/suite.h"
 
 const struct eco_services services = {.fail = eco_fail, .call_fails = eco_call_fails};
@@ -88,10 +89,8 @@ static const void *params[MOST], *added[MOST];
 static void plan_open(const char *text, size_t apart)
 {
     const struct eco_layout_request request = {.gpu.aligned = true};
-    ecornn_desc desc;
     size_t at = 0;
-    ck_assert_int_eq(eco_problem_parse(&desc, text, NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&plan.problem, &desc), ECORNN_OK);
+    problem_of(&plan.problem, text);
     plan.device = &device;
     eco_layout_build(&plan.layout[0], &plan.problem, &request, plan.problem.T, plan.problem.N,
                      ECO_LAYOUT_INFER);

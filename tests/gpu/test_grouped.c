@@ -6,7 +6,7 @@
 
 #include "common/backend.h"
 #include "gpu/gemm/grouped/grouped.h"
-#include "tests/kit/calls.h"
+#include "tests/kit/problems.h"
 #include "tests/kit/suite.h"
 
 /* ---- what it calls ----------------------------------------------------------------------------
@@ -230,10 +230,8 @@ START_TEST(knows_what_follows)
                {"lstm/f32/train/bi/T1/N1/I64/H64", false},  /* a lane for each direction */
                {"gru/f64/train/T1/N1/I64/H64", false}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        ecornn_desc desc;
         struct eco_problem problem;
-        ck_assert_int_eq(parse_desc(&desc, all[i].text, NULL), ECORNN_OK);
-        ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+        problem_of(&problem, all[i].text);
         ck_assert_int_eq(eco_gpu_grouped_follow(&problem, &device.caps), all[i].follow);
     }
 }

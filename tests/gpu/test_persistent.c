@@ -14,6 +14,7 @@
 #include "gpu/device/rates.h"
 #include "gpu/persistent/persistent.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/problems.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -213,7 +214,7 @@ static const char *const lstm_like = "cell own(h, c)\n"
                                      "h' = tanh(c')\n";
 
 /* The result is valid until the next call. */
-static struct eco_problem problem_of(const char *text, const char *rest)
+static struct eco_problem cell_problem(const char *text, const char *rest)
 {
     static struct eco_problem problem;
     static ecornn_cell *cell;
@@ -283,7 +284,7 @@ START_TEST(compiles_what_runs_take)
     const size_t n = sizeof rest / sizeof *rest;
     for (size_t i = 0; i < n + (_i / 2 == 0); i++) {
         const struct eco_problem problem =
-            problem_of(_i / 2 ? unbounded : lstm_like, i < n ? rest[i] : of_bounded);
+            cell_problem(_i / 2 ? unbounded : lstm_like, i < n ? rest[i] : of_bounded);
         for (int backward = 0; backward <= (int)problem.training; backward++) {
             struct eco_persistent_need need =
                 eco_persistent_need(&problem, &caps, backward, problem.N, 9, 1);
@@ -312,7 +313,7 @@ START_TEST(keeps_single_elements)
     static const char *const rest[] = {"f32/train/bi/T9/N21/I8/H937",
                                        "bf16/infer/L4/T9/N200/I8/H256", "f16/train/T9/N64/I8/H800",
                                        "f32/fast/infer/L4/T9/N64/I8/H96"};
-    const struct eco_problem problem = problem_of(normed, rest[_i]);
+    const struct eco_problem problem = cell_problem(normed, rest[_i]);
     const struct eco_caps caps = {.gpu.blocks = {BLOCKS, BLOCKS, CLUSTERED},
                                   .gpu.block_bytes = BLOCK_BYTES,
                                   .gpu.splits = true};
@@ -363,11 +364,9 @@ START_TEST(takes_every_kernel_somewhere)
     for (int c = 0; cell_name(c) != NULL; c++)
         for (int backward = 0; backward < 2; backward++) {
             char text[64];
-            ecornn_desc desc;
             struct eco_problem problem;
             snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", cell_name(c), type[_i]);
-            ck_assert_int_eq(parse_desc(&desc, text, NULL), ECORNN_OK);
-            ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+            problem_of(&problem, text);
             if (eco_cell_products(problem.cell) != 1 || problem.cell->recipe.n_states > 2)
                 continue; /* other cells compile the kernels that a plan takes */
             const struct eco_persistent_kind *kind = eco_persistent_kind(&problem, backward);
@@ -408,7 +407,7 @@ static const struct {
 
 START_TEST(says_why_there_is_none)
 {
-    const struct eco_problem problem = problem_of(refusal[_i].text, refusal[_i].rest);
+    const struct eco_problem problem = cell_problem(refusal[_i].text, refusal[_i].rest);
     setenv("ECORNN_NVRTC", "0", 1);
     const char *why = eco_persistent_refuses(&problem, false);
     ck_assert_msg(why != NULL && strstr(why, refusal[_i].why), "%s", why);
@@ -431,11 +430,9 @@ START_TEST(has_kernels_of_common_cells)
 #endif
         for (int i = 0; i < 8; i++) {
             char text[64];
-            ecornn_desc desc;
             struct eco_problem problem;
             snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", cell, types[i / 2]);
-            ck_assert_int_eq(parse_desc(&desc, text, NULL), ECORNN_OK);
-            ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+            problem_of(&problem, text);
             ck_assert_int_eq(eco_persistent_is_made(&problem, i % 2), common);
             ck_assert_int_eq(eco_persistent_refuses(&problem, i % 2) == NULL, common);
         }
@@ -456,10 +453,10 @@ START_TEST(takes_operands_that_hold_states)
          ECO_F32_IN_SCALED_PAIR},
     };
     for (int i = 0; i < 2; i++) {
-        const struct eco_problem fast = problem_of(is[i].text, "f32/fast/train/T2/N2/I4/H4");
+        const struct eco_problem fast = cell_problem(is[i].text, "f32/fast/train/T2/N2/I4/H4");
         ck_assert_ptr_eq(eco_persistent_kind(&fast, false), &eco_persistent_kinds[is[i].forward]);
         ck_assert_ptr_eq(eco_persistent_kind(&fast, true), &eco_persistent_kinds[is[i].backward]);
-        const struct eco_problem full = problem_of(is[i].text, "f32/train/T2/N2/I4/H4");
+        const struct eco_problem full = cell_problem(is[i].text, "f32/train/T2/N2/I4/H4");
         ck_assert_ptr_eq(eco_persistent_kind(&full, false), &eco_persistent_kinds[is[i].full]);
         ck_assert_ptr_eq(eco_persistent_kind(&full, true),
                          &eco_persistent_kinds[ECO_F32_IN_SCALED_PAIR]);
@@ -482,13 +479,10 @@ START_TEST(rows_have_one_kernel)
             for (int32_t rows = 1; rows < 5000; rows = 2 * rows + 1) {
                 struct eco_persistent_shape shape;
                 struct eco_problem problem;
-                ecornn_desc desc;
-                ck_assert_int_eq(
-                    parse_desc(&desc, "lstm/bf16/row-invariant/train/T9/N1/I8/H8", NULL),
-                    ECORNN_OK);
-                desc.hidden = hidden[h];
-                desc.batch = rows;
-                ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+                char text[80];
+                snprintf(text, sizeof text, "lstm/bf16/row-invariant/train/T9/N%d/I8/H%d",
+                         (int)rows, (int)hidden[h]);
+                problem_of(&problem, text);
                 const struct eco_persistent_need need =
                     eco_persistent_need(&problem, &caps, backward, rows, 1, 1);
                 ck_assert(need.shapes == shapes || shapes == 0);

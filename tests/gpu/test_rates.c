@@ -61,8 +61,6 @@ START_TEST(scales_each_once)
     /* matrix units: step, product, tf32, f16; the L2: l2_bytes, cell_bytes, few_rows,
      * wide_back_bytes */
     ck_assert_int_eq(count[2], 1 + 2 + 3 + 3 + 1 + 3 + 2 + 1);
-    ck_assert_double_eq(rates.launch, eco_gpu_rates_h200.launch);
-    ck_assert_double_eq_tol(rates.copy_bytes, eco_gpu_rates_h200.copy_bytes * 3, 1);
 }
 END_TEST
 

@@ -10,21 +10,29 @@
 
 #include "common/choice.h"
 #include "common/util.h"
+#include "tests/kit/problems.h"
 #include "tests/kit/testing.h"
 
 enum { ROOM = 1 << 16, LINE = 1024 };
+
+/* NULL: the planner refuses what is forced. */
+static struct ecornn_plan *make_plan(struct ecornn_device *device, const char *name,
+                                     const char *force)
+{
+    struct eco_problem problem;
+    struct ecornn_plan *plan = NULL;
+    problem_of(&problem, name);
+    snprintf(problem.force.text, sizeof problem.force.text, "%s", force);
+    ck_assert_msg(eco_plan_make(&plan, device, &problem) == ECORNN_OK || *force != '\0', "%s",
+                  eco_fail_detail());
+    return plan;
+}
 
 /* "PROBLEM CHOICES", and what the backend describes, as one line. */
 static void plan_line(char line[LINE], struct ecornn_device *device, const char *name)
 {
     struct eco_text text = {line, LINE, 0};
-    struct eco_problem problem;
-    struct ecornn_plan *plan;
-    ecornn_desc desc;
-    ck_assert_msg(eco_problem_parse(&desc, name, NULL) == ECORNN_OK &&
-                      eco_problem_build(&problem, &desc) == ECORNN_OK,
-                  "%s", eco_fail_detail());
-    ck_assert_msg(eco_plan_make(&plan, device, &problem) == ECORNN_OK, "%s", eco_fail_detail());
+    struct ecornn_plan *plan = make_plan(device, name, "");
     eco_text_add(&text, "%s ", name);
     eco_plan_choices(plan, &text);
     eco_text_add(&text, "\n");
@@ -62,4 +70,22 @@ void keep_plans(const char *file, struct ecornn_device *device)
     }
     FILE *to = fopen(path, "w");
     ck_assert(to != NULL && fputs(made, to) >= 0 && fclose(to) == 0);
+}
+
+void replay_plans(struct ecornn_device *device)
+{
+    char line[LINE], choices[LINE];
+    while (fgets(line, LINE, stdin) != NULL) {
+        struct eco_text text = {choices, LINE, 0};
+        char *const force = line + strcspn(line, " ");
+        force[strcspn(force, "\n")] = '\0';
+        *force = '\0';
+        struct ecornn_plan *plan = make_plan(device, line, force + 1);
+        printf("replay %.9g ",
+               plan == NULL ? 0 : plan->algo->estimate(&plan->problem, &device->caps));
+        if (plan != NULL)
+            eco_plan_choices(plan, &text);
+        puts(plan != NULL ? choices : "none");
+        eco_plan_free(plan);
+    }
 }

@@ -11,5 +11,7 @@
  * both versions of each line, if one differs. With ECORNN_KEEP_PLANS=1 it writes the file instead.
  */
 void keep_plans(const char *file, struct ecornn_device *device);
+/* For each line "PROBLEM CHOICES" of stdin: prints "replay SECONDS CHOICES"; 0: it is refused. */
+void replay_plans(struct ecornn_device *device);
 
 #endif /* ECO_TESTS_PLANS_H */
