@@ -133,12 +133,10 @@ static bool is_ragged(const struct eco_problem *problem, int32_t layer)
 static double lost(const struct eco_problem *problem, const struct eco_caps *caps, unsigned outside)
 {
     const size_t element = eco_type_bytes(problem->type);
+    const bool fast = element == 4;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double plain = caps->flops * caps->threads,
-                 inputs = plain * (element == 2 ? rates->unaligned_narrow : rates->unaligned_fast),
-                 step = plain *
-                        (element == 2 ? rates->unaligned_narrow_step : rates->unaligned_fast_step),
-                 chain = element == 2 ? rates->unaligned_narrow_term : rates->unaligned_fast_term;
+    const double plain = caps->flops * caps->threads, inputs = plain * rates->unaligned[fast],
+                 step = plain * rates->unaligned_step[fast], chain = rates->unaligned_term[fast];
     const struct eco_layout_request chunks = eco_step_chunks(problem, false);
     double time = 0;
     if (element == 8 || (element == 4 && !problem->fast))
@@ -232,9 +230,9 @@ static struct step step_of(const struct eco_problem *problem, const struct eco_c
     static const double most = 0.7;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const enum eco_cost_form form = eco_cost_form(problem);
-    const double alone = kernels(problem, caps, rates->step[form].launch[backward]) + seconds +
+    const double alone = kernels(problem, caps, rates->step_launch[form][backward]) + seconds +
                          (problem->projected ? projection_time(problem, rates, form) : 0);
-    const double hidden = kernels(problem, caps, rates->step[form].overlapped_launch[backward]);
+    const double hidden = kernels(problem, caps, rates->step_overlapped[form][backward]);
     return (struct step){alone, alone - fmin(hidden, most * alone), before};
 }
 
@@ -264,11 +262,12 @@ static struct step narrow_step(const struct eco_problem *problem, const struct e
                           k * rates->step_term),
                  bytes = bytes_of(problem, backward, halves) * problem->N * problem->H;
     if (backward && eco_gpu_has_wide_back(problem, caps, problem->N)) {
-        const double rate = halves ? rates->step[ECO_COST_FAST].cell_bytes : rates->wide_back_bytes;
+        const double rate = halves ? rates->step_bytes[ECO_COST_FAST] : rates->wide_back_bytes;
         const double alone = rates->wide_back_launch + product + bytes / rate;
         return (struct step){alone, alone - rates->wide_back_overlapped, 0};
     }
-    return step_of(problem, caps, backward, product + bytes / rates->step[0].cell_bytes, 0);
+    return step_of(problem, caps, backward, product + bytes / rates->step_bytes[ECO_COST_NARROW],
+                   0);
 }
 
 /* Seconds of such products, in addition to what they read. */
@@ -283,11 +282,11 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
     double before = 0,
            product = eco_gpu_step_product_time(problem, caps, backward, !wavefront, &before);
     if (eco_step_is_short(problem, caps)) /* few rows have kernels of their own */
-        product -= fmax(0, rates->cublas_step[form == ECO_COST_FAST].launches[backward] - FEW_ROWS);
+        product -= fmax(0, rates->cublas_step_launches[form == ECO_COST_FAST][backward] - FEW_ROWS);
     if (form == ECO_COST_FULL && before <= 0)
         product = fmin(product, eco_full_step_time(problem, caps, backward));
     const double cell =
-        bytes_of(problem, backward, false) * problem->N * problem->H / rates->step[form].cell_bytes;
+        bytes_of(problem, backward, false) * problem->N * problem->H / rates->step_bytes[form];
     return step_of(problem, caps, backward, product + cell, before);
 }
 

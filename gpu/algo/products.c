@@ -65,8 +65,8 @@ static double product_time(const struct eco_problem *problem, const struct eco_c
                  least = size.kind == ECO_TN ? 0 : fmax(size.k * rates->product_term, read);
     const double launch = size.kind == ECO_TN && form == ECO_COST_FAST
                               ? rates->fast_weights_launch
-                              : rates->product[form].launch;
-    return (together ? 0 : launch) + fmax(work / rates->product[form].multiply_adds, least);
+                              : rates->product_launch[form];
+    return (together ? 0 : launch) + fmax(work / rates->product_multiply_adds[form], least);
 }
 
 double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,

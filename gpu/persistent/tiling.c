@@ -20,25 +20,23 @@ const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS] = {
     [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
     [ECO_PERSISTENT_WGMMA] = "wgmma"};
 
-/* Clocks of a step, fitted so that divisions are ordered as measured on an H200. */
-static const struct eco_persistent_cost *cost_of(const struct eco_persistent_need *need,
-                                                 const struct eco_persistent_shape *shape)
+/* The row of the times of a step's parts. */
+static enum eco_persistent_costs row_of(const struct eco_persistent_need *need,
+                                        const struct eco_persistent_shape *shape)
 {
-    const struct eco_persistent_cost *costs = need->rates->persistent;
     const bool two = need->instructions == ECO_PERSISTENT_PAIR;
+    if (eco_persistent_is_direct(shape->mainloop) && need->backward)
+        return ECO_COST_DIRECT_BACK;
+    if (eco_persistent_is_direct(shape->mainloop) && two)
+        return shape->mainloop == ECO_PERSISTENT_DIRECT && !need->scaled ? ECO_COST_DIRECT_TWO
+                                                                         : ECO_COST_WIDE_TWO;
     if (eco_persistent_is_direct(shape->mainloop))
-        return &costs[need->backward ? ECO_COST_DIRECT_BACK
-                      : !two         ? ECO_COST_DIRECT
-                      : shape->mainloop == ECO_PERSISTENT_DIRECT && !need->scaled
-                          ? ECO_COST_DIRECT_TWO
-                          : ECO_COST_WIDE_TWO];
+        return ECO_COST_DIRECT;
     if (need->backward)
-        return &costs[!need->scaled ? ECO_COST_BACK
-                      : two         ? ECO_COST_BACK_TWO
-                                    : ECO_COST_BACK_SCALED];
+        return (enum eco_persistent_costs)(ECO_COST_BACK + need->scaled * (1 + two));
     if (shape->mainloop == ECO_PERSISTENT_WGMMA)
-        return &costs[two ? ECO_COST_WGMMA_TWO : ECO_COST_WGMMA];
-    return &costs[two || need->scaled ? ECO_COST_FORWARD_TWO : ECO_COST_FORWARD];
+        return (enum eco_persistent_costs)(ECO_COST_WGMMA + two);
+    return (enum eco_persistent_costs)(ECO_COST_FORWARD + (two || need->scaled));
 }
 
 /* Clocks that a warpgroup needs for its k blocks. Each instruction takes four N tiles, or two at
@@ -49,8 +47,8 @@ static double wgmma_clocks(const struct eco_gpu_rates *rates,
     static const double kept = 0.7; /* extra for a k block in shared memory */
     const int32_t left = tiles % 4;
     return (part->k_blocks + kept * part->in_shared) *
-           (rates->wgmma_four_tiles * (tiles / 4 + (left == 3)) +
-            (left == 1 || left == 2 ? rates->wgmma_two_tiles : 0));
+           (rates->wgmma[0] * (tiles / 4 + (left == 3)) +
+            (left == 1 || left == 2 ? rates->wgmma[1] : 0));
 }
 
 /* KB that a block reads from the other blocks. Direct warps read the same operands `down` times,
@@ -69,7 +67,8 @@ static double kbytes_of(const struct eco_persistent_product *part,
 static double predict_product(const struct eco_persistent_need *need, int o,
                               const struct eco_persistent_shape *shape)
 {
-    const struct eco_persistent_cost *cost = cost_of(need, shape);
+    const enum eco_persistent_costs row = row_of(need, shape);
+    const struct eco_gpu_rates *rates = need->rates;
     const struct eco_persistent_product *part = &shape->product[o];
     const double tiles = eco_persistent_row_tiles(shape), kept = part->in_shared,
                  rounds = eco_persistent_pairs(shape) / ECO_PERSISTENT_THREADS;
@@ -80,31 +79,34 @@ static double predict_product(const struct eco_persistent_need *need, int o,
                            eco_persistent_bundle(need, o, shape);
     const bool scales =
         eco_persistent_is_direct(shape->mainloop) && !need->backward && need->scaled;
-    const double scale = scales ? need->rates->scale_block : 0;
+    const double scale = scales ? rates->scale_block : 0;
     const double multiplied =
         shape->mainloop == ECO_PERSISTENT_WGMMA
-            ? products * wgmma_clocks(need->rates, part, eco_persistent_row_tiles(shape))
+            ? products * wgmma_clocks(rates, part, eco_persistent_row_tiles(shape))
             : tiles * products *
-                      (cost->k_block_registers * (part->k_blocks - kept) +
-                       in_shared * cost->k_block_shared * kept) +
+                      (rates->k_block_registers[row] * (part->k_blocks - kept) +
+                       in_shared * rates->k_block_shared[row] * kept) +
                   tiles * scale * bundles;
     const double time =
-        cost->exchange + cost->gathered_kb * kbytes_of(part, shape) + tiles * cost->tile +
-        multiplied +
-        rounds * (cost->round + cost->partial_sum * eco_persistent_row_groups(need, o) * parts);
-    return time + (shape->cluster_log2 > 0
-                       ? cost->cluster_exchange + cost->cluster_sums * tiles * part->down
-                       : 0);
+        rates->exchange[row] + rates->gathered_kb[row] * kbytes_of(part, shape) +
+        tiles * rates->tile[row] + multiplied +
+        rounds * (rates->round[row] +
+                  rates->partial_sum[row] * eco_persistent_row_groups(need, o) * parts);
+    return time + (shape->cluster_log2 > 0 ? rates->cluster_exchange[row] +
+                                                 rates->cluster_sums[row] * tiles * part->down
+                                           : 0);
 }
 
 /* Clocks of exchanging sums for means, between stages of the cell's text. */
 static double predict_hand_overs(const struct eco_persistent_need *need,
                                  const struct eco_persistent_shape *shape)
 {
-    const struct eco_persistent_cost *cost = cost_of(need, shape);
+    const enum eco_persistent_costs row = row_of(need, shape);
+    const struct eco_gpu_rates *rates = need->rates;
     const double rounds = eco_persistent_pairs(shape) / ECO_PERSISTENT_THREADS,
                  kbytes = eco_persistent_means(need, shape) * ECO_PERSISTENT_PIECE_BYTES / 1024.;
-    return need->hand_overs * (cost->exchange + rounds * cost->round) + kbytes * cost->gathered_kb;
+    return need->hand_overs * (rates->exchange[row] + rounds * rates->round[row]) +
+           kbytes * rates->gathered_kb[row];
 }
 
 static double predict(const struct eco_persistent_need *need,

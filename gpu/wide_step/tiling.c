@@ -132,18 +132,18 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
     enum { AROUND = 2 };
     static const double not_hidden = 2.8;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    _Static_assert(sizeof rates->wide / sizeof *rates->wide == ECO_WIDE_SHAPES, "one of each");
+    _Static_assert(sizeof rates->wide_launch / sizeof(double) == ECO_WIDE_SHAPES, "one of each");
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
                  blocks = size->ops * ceil(size->units / units) * ceil(size->rows / rows) /
                           caps->threads,
                  stages = stages_of(size->k[0], size->element) +
                           (size->first ? 0 : stages_of(size->k[1], size->element)),
-                 stage = rates->wide[shape].stage +
-                         rates->wide[shape].crowded_stage * crowd_of(size, blocks),
-                 wave = rates->wide[shape].wave +
+                 stage =
+                     rates->wide_stage[shape] + rates->wide_crowded[shape] * crowd_of(size, blocks),
+                 wave = rates->wide_wave[shape] +
                         part_of(size, shape) * stages * stage * (size->first ? not_hidden : 1);
     const double alone = eco_wide_shapes[shape].cluster > 1 ? 0 : exposed_of(size, caps);
-    const double time = 1e-6 * (rates->wide[shape].launch + alone + waves_of(shape, blocks) * wave);
+    const double time = 1e-6 * (rates->wide_launch[shape] + alone + waves_of(shape, blocks) * wave);
     return (time + weights_time(size, rates)) / size->ops + saved_time(size, rates) +
            (size->first ? AROUND * rates->launch : 0);
 }

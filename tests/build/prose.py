@@ -45,7 +45,7 @@ COUNTS = {
     "functions of python/ecornn with more than six parameters":
         (30, 22, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (74988, 70500, ["tracked lines", *PRODUCT]),
+        (74901, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (12960, 12000, ["tracked lines", "python/ecornn"]),
     "lines of tests, without *.csv and tests/data":
         (37756, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),

@@ -71,8 +71,8 @@ START_TEST(another_device)
     struct eco_gpu_rates rates;
     eco_gpu_speeds_of(speed, &a100);
     eco_gpu_rates_scale(&rates, speed);
-    ck_assert_double_lt(rates.tf32[0].multiply_adds,
-                        0.5 * eco_gpu_rates_h200.tf32[0].multiply_adds);
+    ck_assert_double_lt(rates.tf32_multiply_adds[0],
+                        0.5 * eco_gpu_rates_h200.tf32_multiply_adds[0]);
     ck_assert_double_lt(rates.copy_bytes, 0.5 * eco_gpu_rates_h200.copy_bytes);
     ck_assert_double_eq(rates.launch, eco_gpu_rates_h200.launch);
 }

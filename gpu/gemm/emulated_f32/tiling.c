@@ -60,7 +60,7 @@ struct eco_emulated_plan eco_emulated_plan(const struct eco_gpu_rates *rates,
 static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_size size,
                         const struct eco_emulated_cut *cut, int32_t clusters)
 {
-    _Static_assert(sizeof rates->split_step / sizeof *rates->split_step == ECO_EMULATED_KINDS &&
+    _Static_assert(sizeof rates->split_step_launch / sizeof(double) == ECO_EMULATED_KINDS &&
                        ECO_EMULATED_SPLITTING == 0 && ECO_EMULATED_PRESPLIT == 1 &&
                        ECO_EMULATED_HEIGHTS == 2 && ECO_EMULATED_WIDTHS == 2,
                    "as in the table");
@@ -70,10 +70,10 @@ static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_s
                                eco_ceil_div(size.m, eco_emulated_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
                  multiplying = waves * eco_ceil_div(eco_emulated_stages(size.k), cut->slices) *
-                               rates->split_step[cut->kind].stage[cut->height][cut->width],
+                               rates->split_step_stage[cut->kind][cut->height][cut->width],
                  reading = (double)eco_emulated_piece_bytes(form, size.n, size.k) /
                            rates->split_step_bytes;
-    return rates->split_step[cut->kind].launch + rates->split_step_slice * cut->slices +
+    return rates->split_step_launch[cut->kind] + rates->split_step_slice * cut->slices +
            rates->split_step_wave * (waves - 1) + (reading > multiplying ? reading : multiplying);
 }
 

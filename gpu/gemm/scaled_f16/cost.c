@@ -19,10 +19,10 @@ static double elements(struct eco_scaled_f16_size size)
 static double saved(const struct eco_gpu_rates *rates, enum eco_product_kind kind,
                     struct eco_scaled_f16_size size)
 {
-    _Static_assert(sizeof rates->f16 / sizeof *rates->f16 == ECO_PRODUCT_KINDS, "one of each");
+    _Static_assert(sizeof rates->f16_launch / sizeof(double) == ECO_PRODUCT_KINDS, "one of each");
     const double work = (double)size.accs * elements(size);
-    return rates->tf32[kind].launch - rates->f16[kind].launch +
-           work / rates->tf32[kind].multiply_adds - work / rates->f16[kind].multiply_adds;
+    return rates->tf32_launch[kind] - rates->f16_launch[kind] +
+           work / rates->tf32_multiply_adds[kind] - work / rates->f16_multiply_adds[kind];
 }
 
 /* Seconds of converting `numbers` numbers at once; of other passes over memory. */
