@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -297,17 +299,16 @@ def test_restore_is_the_inverse_of_replace():
     model[1].eval()
     x = torch.randn(5, 2, 3)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    before, parametrised = _described(model), type(model[6])
+    before, model = _described(model), model.append(copy.deepcopy(model[6]))
     report = et.Report()
     assert et.replace(model) is model and isinstance(model[6], et.GRU) and isinstance(model[8], et.LSTM)
     model[7].saving = "every:2"
     want = [module(x)[0] for module in model[1:3]]
     model[6](x)[0].sum().backward()
-    assert et.restore(model, report) is model and report == [] and report.swapped == 8
-    after = _described(model)
-    assert parametrised.__mro__[1:] == type(model[6]).__mro__[1:] and type(model[6]).__mro__[1] is torch.nn.GRU
-    assert [(*a[:1], *a[2:]) for a in after[0]] == [(*b[:1], *b[2:]) for b in before[0]] and after[1] == before[1]
-    assert [a[1] for a in after[0] if a[0] != "6"] == [b[1] for b in before[0] if b[0] != "6"]
+    assert et.restore(model, report) is model and report == [] and report.swapped == 9
+    assert type(model[9]) is type(model[6])
+    del model[9]
+    assert _described(model) == before
     for module, y in zip(model[1:3], want):
         torch.testing.assert_close(module(x)[0], y)
     right = model[6](x)[0]

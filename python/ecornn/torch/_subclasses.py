@@ -7,9 +7,12 @@ package's module comes before torch.nn's: its attributes and methods stay, and w
 
 from __future__ import annotations
 
+import weakref
+
 import torch
 
 _made: dict[type, type] = {}
+_twins: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of parametrised classes, weak references
 
 
 def _base(kind: type, ours: dict[type, type]) -> type | None:
@@ -41,9 +44,21 @@ def _parametrized(kind: type) -> bool:
             and hasattr(kind.__base__, "forward"))
 
 
+def _own(kind: type) -> dict:
+    return {name: value for name, value in kind.__dict__.items()
+            if name not in ("__dict__", "__weakref__", "_origin")}
+
+
 def _with_base(kind: type, base: type) -> type:
-    return type(kind)(kind.__name__, (base,), {
-        name: value for name, value in kind.__dict__.items() if name not in ("__dict__", "__weakref__")})
+    """That parametrised class with another base: the one that it was made from or into, if both still
+    have the same parameters, else a new one."""
+    own = _own(kind)
+    for twin in (kind.__dict__.get("_origin"), _twins.get(kind, lambda: None)()):
+        if twin is not None and twin.__base__ is base and _own(twin) == own:
+            return twin
+    made = type(kind)(kind.__name__, (base,), {**own, "_origin": kind})
+    _twins[kind] = weakref.ref(made)
+    return made
 
 
 def origin(kind: type, ours: dict[type, type]) -> type | None:
