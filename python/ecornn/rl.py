@@ -13,7 +13,7 @@ import types
 import torch
 
 from . import torch as et
-from .torch import _cells
+from .torch import cells
 
 __all__ = ["GRU", "LSTM", "accelerate"]
 
@@ -22,7 +22,7 @@ class _OneStep:
     """A layer whose single steps run as a cell's, which reads the weights where they are."""
 
     def forward(self, input, hx=None, **more):
-        out = None if more else _cells.layer(self, input, hx)
+        out = None if more else cells.layer(self, input, hx)
         return super().forward(input, hx, **more) if out is None else out
 
 

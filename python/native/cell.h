@@ -7,7 +7,7 @@
 #include "python/native/points.h"
 #include "python/native/tensors.h"
 
-/* Bits of `given`, as in ecornn/torch/_cells.py. */
+/* Bits of `given`, as in ecornn/torch/cells.py. */
 enum {
     CELL_BIAS = 1 << 0,
     CELL_KEEP = 1 << 1, /* return the gates for backward */

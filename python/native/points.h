@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Numbers of cells, as in ecornn/torch/_cells.py. */
+/* Numbers of cells, as in ecornn/torch/cells.py. */
 enum cell_kind { CELL_LSTM, CELL_GRU, CELL_TANH, CELL_RELU, CELL_KINDS };
 
 /* One row of a step.  The gates [4*H] are, in order, of an LSTM i, f, g, o; of a GRU r, z, n and

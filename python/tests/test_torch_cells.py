@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import ecornn.torch as et  # noqa: E402
-from ecornn.torch import _cells, _native  # noqa: E402
+from ecornn.torch import _native, cells  # noqa: E402
 
 KINDS = [("LSTMCell", {}), ("GRUCell", {}), ("RNNCell", {}), ("RNNCell", {"nonlinearity": "relu"})]
 here = pytest.mark.skipif(_native._module is None, reason="no ecornn-torch.so for this torch")
@@ -20,14 +20,14 @@ kinds = pytest.mark.parametrize("name,more", KINDS, ids=["lstm", "gru", "tanh", 
 @pytest.fixture
 def steps(monkeypatch):
     """A list that grows by one each time the operator runs a step of a cell."""
-    found, forward = [], _cells._forward
+    found, forward = [], cells._forward
 
     def counted(*args):
         made = forward(*args)
         found.extend([1] if made else [])
         return made
 
-    monkeypatch.setattr(_cells, "_forward", counted)
+    monkeypatch.setattr(cells, "_forward", counted)
     return found
 
 

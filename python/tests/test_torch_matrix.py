@@ -160,7 +160,7 @@ def test_the_same(kind, way, monkeypatch):
     et.fallbacks(reset=True)
     for a, b in zip(WAYS[way](model, x), want, strict=True):
         torch.testing.assert_close(a, b)
-    quiet = ["compile", "export"] + (et._cells._forward is not None) * [
+    quiet = ["compile", "export"] + (et.cells._forward is not None) * [
         "batched gradients", "compiled autograd", "FSDP2", "mode in backward", "fx"]
     assert bool(et.fallbacks()) == (
         way not in quiet if kind == "cells" else (kind, way) == ("layers", "trace"))

@@ -2,9 +2,9 @@
 
 Rows of a packed batch are sorted by length: later steps have fewer rows.  So its steps are cut into
 pieces.  Each piece is a run of as many rows as its first step has; the next one goes on with the
-states of the rows that are left.  For example lengths of 1 to 128, drawn uniformly, for 256 rows,
-could become the pieces [32,256], [32,192], [32,128] and [32,64]: 20 480 steps, 16 512 of which count;
-padded to [128,256] they would be 32 768.  Backward goes through the pieces from last to first.
+states of the rows that are left.  For example 256 rows, two of each length from 1 to 128, become
+for layers of 32 units on a CPU the pieces [16,256], [16,224], [16,192] and so on to [16,32]: 18 432 steps,
+16 512 of which count; padded to [128,256] they would be 32 768.  Backward goes through the pieces from last to first.
 Where little is padded, a batch remains one padded run.
 
 The second direction of bidirectional layers is a run over reversed sequences, in the same pieces;

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _call, _cells, _operators, _transforms
+from . import _call, _operators, _transforms, cells
 from ._fallbacks import count, reason
 from ._packing import packing_of
 from ._spec import GATES, Layers, spec_of
@@ -109,11 +109,11 @@ def _cell_kernel(kind: int):
     def cell(x, hx, *weights):
         states = list(hx) if kind == 0 else [hx]
         weights += (None,) * (4 - len(weights))
-        out = _cells.run(kind, x, states, weights) if _active else None
+        out = cells.run(kind, x, states, weights) if _active else None
         if out is None:
-            out = _cells.original(kind, x, states, weights)
+            out = cells.original(kind, x, states, weights)
             if _active:
-                count(_cells.reason(x, weights, states))
+                count(cells.reason(x, weights, states))
         return tuple(out) if kind == 0 else out[0]
 
     return cell
@@ -128,7 +128,7 @@ def _register() -> None:
         for overload, kernel in _kernels(name).items():
             for key in _KEYS:
                 library.impl(f"{name}.{overload}", kernel, key)
-    for kind, name in enumerate(_cells.NAMES):
+    for kind, name in enumerate(cells.NAMES):
         for key in ("AutogradCPU", "CPU"):
             library.impl(name, _cell_kernel(kind), key)
     _registered = library
