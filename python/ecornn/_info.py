@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import sys
@@ -11,28 +10,8 @@ from typing import Any
 from . import _library as lib
 from . import _plan
 from ._errors import Error
-from ._library import library
 
 MODULES = ("ecornn_cu13", "ecornn_cu12")  # packages with the CUDA module
-
-
-class _DlInfo(ctypes.Structure):
-    """Dl_info of dladdr."""
-
-    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
-                ("address", ctypes.c_void_p)]
-
-
-def library_file() -> str:
-    """The file from which the library was loaded."""
-    found = _DlInfo()
-    try:
-        dladdr = ctypes.CDLL(None).dladdr
-        if dladdr(ctypes.cast(library.ecornn_version, ctypes.c_void_p), ctypes.byref(found)):
-            return os.path.realpath(os.fsdecode(found.file))
-    except (AttributeError, OSError):
-        pass
-    return lib.path
 
 
 def _modules(beside: str) -> list[dict[str, Any]]:
@@ -74,7 +53,7 @@ def info() -> dict[str, Any]:
         names += [f"cuda:{k}" for k in range(lib.device_count("cuda"))]
     except Error as error:
         no_gpu = str(error)
-    file = library_file()
+    file = os.path.realpath(lib.file())
     return {
         "version": lib.version(),
         "library": file,

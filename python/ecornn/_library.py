@@ -156,16 +156,22 @@ def _load() -> tuple[ctypes.CDLL, str]:
 library, path = _load()
 
 
-def _folder() -> str:
-    """The folder of the loaded library."""
-    if os.sep in path:
-        return os.path.dirname(path)
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        for line in maps:
-            name = line[line.find(os.sep):].rstrip() if os.sep in line else ""
-            if os.path.basename(name).startswith("libecornn."):
-                return os.path.dirname(name)
-    return ""
+class _DlInfo(ctypes.Structure):
+    """Dl_info of dladdr."""
+
+    _fields_ = [("file", c_char_p), ("base", c_void_p), ("name", c_char_p), ("address", c_void_p)]
+
+
+def file() -> str:
+    """The file from which the library was loaded."""
+    found = _DlInfo()
+    try:
+        dladdr = ctypes.CDLL(None).dladdr
+        if dladdr(ctypes.cast(library.ecornn_version, c_void_p), byref(found)):
+            return os.fsdecode(found.file)
+    except (AttributeError, OSError):
+        pass
+    return path
 
 
 def module(framework: str) -> ctypes.CDLL | None:
@@ -174,7 +180,7 @@ def module(framework: str) -> ctypes.CDLL | None:
     asked = os.environ.get(f"ECORNN_{framework.upper()}_MODULE")
     if asked == "none":
         return None
-    folder = _folder()
+    folder = os.path.dirname(path if os.sep in path else file())
     paths = [os.path.join(_START, asked)] if asked else [
         os.path.join(place, f"ecornn-{framework}.so")
         for place in (_OWN, folder, os.path.join(folder, "ecornn"))]

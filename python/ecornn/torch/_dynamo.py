@@ -1,4 +1,4 @@
-"""torch's compiler and subclasses of torch.nn.LSTM, GRU and RNN.
+"""torch's compiler: functions that it leaves alone, and subclasses of torch.nn.LSTM, GRU and RNN.
 
 The compiler excludes these classes and their subclasses from its graphs, because it would unroll
 them.  The modules of this package are one operator each, so it may include them.  It is told so
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 
 import torch
 
@@ -43,3 +44,20 @@ def _tell(builder, kind: type) -> None:
 def take(kind: type) -> None:
     """Lets the compiler include modules of this class and its subclasses."""
     when_imported(_BUILDER, lambda builder: _tell(builder, kind))
+
+
+def eager(function):
+    """torch.compiler.disable, which imports torch's compiler and so takes most of a second: applied
+    only once the compiler has been imported, since nothing is compiled before."""
+    disabled = None
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        nonlocal disabled
+        if disabled is None:
+            if "torch._dynamo" not in sys.modules:
+                return function(*args, **kwargs)
+            disabled = torch.compiler.disable(function)
+        return disabled(*args, **kwargs)
+
+    return call

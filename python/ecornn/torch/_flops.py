@@ -21,7 +21,7 @@ def _layer_backward(doutputs, y, reserve, packed, *run, **_):
     """As many for the gradients of what a product reads, and for those of weights."""
     x, weights, shape, wanted = run[0], run[3], run[8], run[-1]
     count = _layer(*run) * (1 + any(wanted[len(wanted) - len(weights):]))
-    if not wanted[0] and spec_from(*run[7:11]).names()[:1] == ["weight_ih"]:  # only they read x
+    if not wanted[0] and spec_from(*run[7:11]).names[:1] == ["weight_ih"]:  # only they read x
         each = len(weights) // (shape[2] * (1 + shape[4]))
         count -= 2 * x[-3] * x[-2] * sum(math.prod(weights[k * each]) for k in range(1 + shape[4]))
     return count

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from .. import _library as lib
 from .._plan import limit_of, saving_of
 from . import _call, _graph, _watched, _weights
-from ._eager import eager
+from ._dynamo import eager
 from ._freezing import Freezing
 from ._given import check_lengths, check_steps
 from ._packing import packing_of
@@ -214,35 +214,35 @@ class Forward(Freezing):
             out = (out[0].squeeze(0 if batch_major else 1), *[s.squeeze(1) for s in out[1:]])
         return out[0], out[1] if spec.states == 1 else out[1:]
 
-    @eager
-    def _with_steps(self, x, hx, lengths, given, flags):
-        """For a padded input with (resets, reset_state, mask).  What ecornn does not support is an
-        error, because torch has none of these."""
-        weights = self._tensors()
+    def _check(self, x, weights) -> None:
         if not _call.fits(x, weights, True) or x.dim() != 3 or (
                 x.shape[2] != self.input_size or 0 in x.shape):
             raise ValueError("resets, mask, repeat_padding, all_states: the input must be a tensor "
                              "[T,N,I], not packed, unbatched or empty, on a CPU or CUDA device")
-        batch, steps = x.shape[:2] if self.batch_first else (x.shape[1], x.shape[0])
-        resets, reset_state, mask = given
-        resets = check_steps("resets", resets, x, self.batch_first)
-        mask = check_steps("mask", mask, x, self.batch_first)
-        spec, states = self._states(hx, batch, 3, x.device)
-        _, starts = self._states(_all_rows(reset_state, batch), batch, 3, x.device)
-        for name, found in (("hx", states), ("reset_state", starts)):
-            if found is None:
-                raise ValueError(f"{name} must be {spec.states} of [{spec.pairs},{batch},*] with "
-                                 f"widths {spec.widths} on {x.device}")
+
+    @eager
+    def _with_steps(self, x, hx, lengths, given, flags):
+        """For a padded input with (resets, reset_state, mask), of one model or several.  What ecornn
+        does not support is an error, because torch has none of these."""
+        weights, spec = self._tensors(), self._spec()
+        self._check(x, weights)
+        lead, (resets, reset_state, mask) = x.shape[:-3], given
+        batch, steps = x.shape[-3:-1] if self.batch_first else x.shape[-2:-4:-1]
+        resets, mask = (check_steps(name, one, x, self.batch_first)
+                        for name, one in (("resets", resets), ("mask", mask)))
+        states, starts = (_listed(name, one, spec, batch, x.device)
+                          for name, one in (("hx", hx), ("reset_state", reset_state)))
         if lengths is not None:
-            lengths = check_lengths(lengths, steps, (batch,), x.device)
+            lengths = check_lengths(lengths, steps, (*lead, batch), x.device)
+        flags |= lib.SHARED_INPUT * (not lead and self.models > 1)
         out = _call.layer(spec, Given(x, lengths, states, weights, resets, starts, mask),
                           self.batch_first, self.training, flags)
         if out is None:
-            raise ValueError(f"resets, mask, repeat_padding, all_states: x is {x.dtype}, which does "
-                             "not go with the weights' type")
-        parts = [out[1:1 + spec.states], out[1 + spec.states:]]
-        final, shown = (part[0] if len(part) == 1 else part for part in parts)
-        return (out[0], final, shown) if flags & lib.ALL_STATES else (out[0], final)
+            kinds = ", ".join({str(weight.dtype) for weight in weights})
+            raise ValueError(f"x is {x.dtype}, which does not go with parameters of {kinds}")
+        y, *rest = out
+        parts = [tuple(rest[k:k + spec.states]) for k in range(0, len(rest), spec.states)]
+        return (y, *(part[0] if spec.states == 1 else part for part in parts))
 
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input
@@ -268,10 +268,17 @@ class Forward(Freezing):
         return y, final[0] if spec.states == 1 else final
 
 
-def _all_rows(state, batch: int):
-    """Expands states of one row to all rows; others are unchanged."""
-    if isinstance(state, (tuple, list)):
-        return [_all_rows(one, batch) for one in state]
-    if state is not None and state.dim() == 3 and state.shape[1] == 1:
-        return state.expand(-1, batch, -1)
-    return state
+def _listed(name: str, given, spec: Spec, batch: int, device) -> list:
+    """States [L*D,N,*], with models [M] first, of reset states with one row expanded to all; or None each."""
+    if given is None:
+        return [None] * spec.states
+    states = list(given) if isinstance(given, (tuple, list)) else [given]
+    shapes = [(*spec.lead, spec.pairs, batch, width) for width in spec.widths]
+    if name == "reset_state":
+        states = [state.expand(*state.shape[:-2], batch, -1) if state.shape[-2:-1] == (1,) else state
+                  for state in states]
+    found = [(tuple(state.shape), state.device) for state in states]
+    if found != [(shape, device) for shape in shapes]:
+        raise ValueError(f"{name} is {[list(state.shape) for state in states]}, must be "
+                         f"{[list(shape) for shape in shapes]} on {device}")
+    return states

@@ -67,7 +67,7 @@ class Handle:
 def handle(spec, job) -> Handle | None:
     """The handle for runs of that job; None if the module does not support them."""
     if _module is None or not job.steps or not job.batch or spec.models is not None or (
-            not spec.names()):
+            not spec.names):
         return None
     made = Handle(Wish(plan=job.plan.handle, desc=ctypes.pointer(job.plan.desc),
                        cell=spec.cell.encode(), bias=spec.bias, cuda=job.on_gpu,

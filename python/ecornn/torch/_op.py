@@ -49,7 +49,7 @@ class _Given:
          *words, self.batch_major, self.flags, self.drop, self.seed) = arguments
         self.spec = spec_from(*words)
         self._check()
-        count = self.spec.pairs * len(self.spec.names())
+        count = self.spec.pairs * len(self.spec.names)
         if len(self.weights) != count:
             raise RuntimeError(f"{len(self.weights)} weights, must be {count}")
 

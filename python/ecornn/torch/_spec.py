@@ -136,12 +136,9 @@ class Spec:
                 counts[kind] += 1
         return counts
 
+    @functools.cached_property
     def names(self) -> list[str]:
         """Names of a pair's tensors, in order: ``weight_ih`` and so on."""
-        return self._names
-
-    @functools.cached_property
-    def _names(self) -> list[str]:
         if self.torch:
             names = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.bias
         else:
@@ -152,15 +149,11 @@ class Spec:
 
     def shapes(self, layer: int) -> list[tuple[int, ...]]:
         """Shapes of the tensors of a pair of that layer, in the order of names."""
-        return self._first_shapes if layer == 0 else self._later_shapes
+        return self._shapes[layer > 0]
 
     @functools.cached_property
-    def _first_shapes(self):
-        return self._find_shapes(0)
-
-    @functools.cached_property
-    def _later_shapes(self):
-        return self._find_shapes(1)
+    def _shapes(self):
+        return self._find_shapes(0), self._find_shapes(1)
 
     def _find_shapes(self, layer: int) -> list[tuple[int, ...]]:
         hidden, count = self.hidden, self.counts
@@ -177,18 +170,7 @@ class Spec:
         }
         gates = (GATES.get(self.cell, 0) * hidden,)
         shape["bias_ih"] = shape["bias_hh"] = gates
-        return [(*self.lead, *shape[name]) for name in self.names()]
-
-    @functools.cached_property
-    def _all(self) -> list[tuple]:
-        """_of_one for all models, concatenated."""
-        found = self._of_one
-        if self.models is None:
-            return found
-        sizes = [math.prod(shape[1:]) for pair in range(self.pairs)
-                 for shape in self.shapes(pair // self.directions)]
-        return [tuple(place if place == NOWHERE else (place[0], place[1] + m * sizes[place[0]])
-                      for place in places) for m in range(self.models) for places in found]
+        return [(*self.lead, *shape[name]) for name in self.names]
 
     @functools.cached_property
     def _of_one(self) -> list[tuple]:
@@ -197,7 +179,7 @@ class Spec:
 
         A place is a tensor's number and an offset in elements; NOWHERE if there is none.
         """
-        names, found = self.names(), []
+        names, found = self.names, []
         number = {name: k for k, name in enumerate(names)}
         seen: dict[tuple[int, str], int] = {}
         for parameter in self.parameters:
@@ -226,19 +208,19 @@ class Spec:
         return hh if source == "hh" else ih, NOWHERE
 
     @functools.cached_property
-    def places(self) -> list[tuple[int, int]]:
-        """For each parameter: tensor and offset to pack it from; NOWHERE: it is 0."""
-        return [places[0] for places in self._all]
-
-    @functools.cached_property
     def of_first(self) -> tuple[list, list]:
-        """places and added with the first model's weights for all models."""
-        return tuple([places[k] for places in self._of_one] * (self.models or 1) for k in (0, 1))
+        """of_each with the first model's weights for all models."""
+        return tuple([both[k] for both in self._of_one] * (self.models or 1) for k in (0, 1))
 
     @functools.cached_property
-    def added(self) -> list[tuple[int, int]]:
-        """For each parameter: tensor and offset of what is added to it."""
-        return [places[1] for places in self._all]
+    def of_each(self) -> tuple[list, list]:
+        """For each parameter tensor and offset to pack it from, NOWHERE: it is 0; and the same of what is
+        added to it."""
+        sizes = [math.prod(shape) // (self.models or 1) for pair in range(self.pairs)
+                 for shape in self.shapes(pair // self.directions)]
+        count = len(self._of_one)
+        return tuple([place if place == NOWHERE else (place[0], place[1] + k // count * sizes[place[0]])
+                      for k, place in enumerate(places)] for places in self.of_first)
 
 
 spec_of = functools.lru_cache(maxsize=None)(Spec)

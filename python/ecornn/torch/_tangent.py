@@ -85,7 +85,7 @@ def _parameters(spec: Spec, tensors, keep: list):
     start = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
     size = next((tensor.element_size() for tensor in tensors if tensor is not None), 0)
     sums, found = {}, []
-    for (tensor, offset), (more, _) in zip(spec.places, spec.added):
+    for (tensor, offset), (more, _) in zip(*spec.of_each):
         first = NOWHERE[0] if tensor < 0 or not start[tensor] else tensor
         second = NOWHERE[0] if more < 0 or not start[more] else more
         if first >= 0 and second >= 0:
@@ -109,12 +109,12 @@ def _gradients(spec: Spec, weights, wanted):
              for weight in weights]
     size = weights[0].element_size()
     return found, [0 if tensor < 0 else found[tensor].data_ptr() + offset * size
-                   for tensor, offset in spec.places]
+                   for tensor, offset in spec.of_each[0]]
 
 
 def _copy_twins(spec: Spec, found) -> None:
     """Copies the gradient of the first bias to the second."""
-    for (tensor, offset), (twin, at), parameter in zip(spec.places, spec.added, spec.parameters):
+    for (tensor, offset), (twin, at), parameter in zip(*spec.of_each, spec.parameters):
         if twin >= 0:
             count = parameter.rows * parameter.cols
             found[twin].view(-1)[at:at + count] = found[tensor].view(-1)[offset:offset + count]
@@ -136,7 +136,7 @@ def run(call, given, tangents, outputs=None, slopes=None, wanted=None) -> Result
     plan = _plan_of(call, x)
     count, most = spec.states, spec.states + len(starts)
     weights = [_run.dense(weight) for weight in weights]
-    zeros = x.new_zeros(spec.hidden) if NOWHERE in spec.places else None
+    zeros = x.new_zeros(spec.hidden) if NOWHERE in spec.of_each[0] else None
     keep: list = [zeros]
     params = [at or zeros.data_ptr() for at in _parameters(spec, weights, keep)]
     slope = _parameters(spec, tangents[1 + most:], keep)

@@ -60,7 +60,7 @@ class What:
     def counts(self, resets) -> tuple[int, int]:
         """The numbers of states and of weights."""
         return (self.spec.states * (1 if resets is None else 2),
-                self.spec.pairs * len(self.spec.names()))
+                self.spec.pairs * len(self.spec.names))
 
     def call(self, seed, resets, mask, x, weights) -> Call:
         dtype = x.dtype

@@ -159,7 +159,7 @@ def _hold(weights, block: torch.Tensor) -> bool:
 
 def expect(spec: Spec, weights, device: torch.device) -> None:
     """Refuses tensors that the library would misread."""
-    names = spec.names()
+    names = spec.names
     if len(weights) != spec.pairs * len(names):
         raise RuntimeError(f"{len(weights)} weights, must be {spec.pairs * len(names)}")
     for k, weight in enumerate(weights):
@@ -183,7 +183,7 @@ def _pack(job, weights, stream: int, block: torch.Tensor) -> torch.Tensor:
     # Weights that all models share by a stride of 0 are read where they are.
     one = spec.models is not None and all(weight.stride(0) == 0 for weight in weights)
     tensors = [dense(weight.detach()[0] if one else weight.detach()) for weight in weights]
-    places, added = spec.of_first if one else (spec.places, spec.added)
+    places, added = spec.of_first if one else spec.of_each
     start, size = [tensor.data_ptr() for tensor in tensors], tensors[0].element_size()
     if block.numel() > job.plan.weights:
         at = block.data_ptr() + block.numel() - sum(tensor.nbytes for tensor in tensors)
@@ -222,7 +222,7 @@ def gradients(job, dweights: torch.Tensor, weights, wanted, stream: int):
     size, spec = weights[0].element_size(), job.spec
     start = [0 if gradient is None else gradient.data_ptr() for gradient in found]
     start.append(0)  # number -1: nowhere
-    for places in (spec.places, spec.added)[:1 + (spec.torch and spec.bias)]:
+    for places in spec.of_each[:1 + (spec.torch and spec.bias)]:
         check(library.ecornn_unpack(job.plan.handle, dweights.data_ptr(), _block(start, places, size),
                                     0, stream))
     return found

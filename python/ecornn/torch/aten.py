@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _call, _operators, _transforms, cells
+from . import _call, _operators, _transforms, _weights, cells
 from ._fallbacks import count, reason
 from ._packing import packing_of
 from ._spec import GATES, Layers, spec_of
@@ -45,12 +45,10 @@ def _checked(spec, x, states, params, batch: int, dims: int) -> bool:
         return False
     if not _call.fits(x, params) or len(states) != spec.states:
         return False
-    step = len(spec.names())
-    for pair in range(spec.pairs):
-        shapes = spec.shapes(pair // spec.directions)
-        for weight, shape in zip(params[pair * step:], shapes):
-            if weight.shape != shape or weight.dtype != params[0].dtype:
-                return False
+    try:
+        _weights.expect(spec, params, x.device)
+    except RuntimeError:
+        return False
     return all(state.device == x.device
                and state.shape == (spec.pairs, batch, width)
                for state, width in zip(states, spec.widths))

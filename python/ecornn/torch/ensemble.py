@@ -6,8 +6,6 @@ import torch
 
 from .. import _library as lib
 from . import _call, _graph
-from ._eager import eager
-from ._given import check_lengths, check_steps
 from ._spec import CELLS
 from .recurrent import Recurrent
 
@@ -125,29 +123,7 @@ class Ensemble(Recurrent):
                 raise ValueError("x must be a tensor of the parameters' type, three or four "
                                  f"dimensions, the last {self.input_size}")
             return out
-        return self._eagerly(input, hx, lengths, given, flags)
-
-    @eager
-    def _eagerly(self, input, hx, lengths, given, flags: int):
-        weights, (resets, reset_state, mask) = self._tensors(), given
-        self._check(input, weights)
-        spec, lead, where = self._spec(), input.shape[:-3], input.device
-        batch, steps = input.shape[-3:-1] if self.batch_first else input.shape[-2:-4:-1]
-        states = self._initial("hx", hx, batch, where)
-        starts = self._initial("reset_state", reset_state, batch, where)
-        if lengths is not None:
-            lengths = check_lengths(lengths, steps, (*lead, batch), where)
-        flags |= lib.SHARED_INPUT * (not lead and self.models > 1)
-        resets, mask = (check_steps(name, one, input, self.batch_first)
-                        for name, one in (("resets", resets), ("mask", mask)))
-        out = _call.layer(spec, _call.Given(input, lengths, states, weights, resets, starts, mask),
-                          self.batch_first, self.training, flags)
-        if out is None:
-            raise ValueError(f"x is {input.dtype}, which does not go with parameters of "
-                             f"{weights[0].dtype}")
-        y, *rest = out
-        parts = [tuple(rest[k:k + spec.states]) for k in range(0, len(rest), spec.states)]
-        return (y, *(part[0] if spec.states == 1 else part for part in parts))
+        return self._with_steps(input, hx, lengths, given, flags)
 
     def _check(self, x, weights) -> None:
         if not _call.fits(x, weights, True):
@@ -161,22 +137,6 @@ class Ensemble(Recurrent):
                              f"{self.input_size}], or [{order},{self.input_size}] for all models")
         if not x.shape[-2 if self.batch_first else -3]:
             raise ValueError(f"x is {list(x.shape)}, must have one step or more")
-
-    def _initial(self, name: str, given, batch: int, device) -> list:
-        """States [M,L*D,N,*], with one row expanded to all rows; or None each."""
-        spec = self._spec()
-        if given is None:
-            return [None] * spec.states
-        states = list(given) if isinstance(given, (tuple, list)) else [given]
-        shapes = [(self.models, spec.pairs, batch, width) for width in spec.widths]
-        if name == "reset_state":
-            states = [state.expand(-1, -1, batch, -1) if state.dim() == 4 and state.shape[2] == 1
-                      else state for state in states]
-        if [(tuple(state.shape), state.device) for state in states] != [
-                (shape, device) for shape in shapes]:
-            raise ValueError(f"{name} is {[list(state.shape) for state in states]}, must be "
-                             f"{[list(shape) for shape in shapes]} on {device}")
-        return states
 
 
 def _place_of(parameter) -> str:

@@ -75,7 +75,7 @@ class Recurrent(Forward, torch.nn.Module):
                           stacklevel=2)
         if hidden_size % heads:
             raise ValueError(f"heads is {heads}, must divide hidden_size, which is {hidden_size}")
-        self.cell_text = self.cell if cell is None else cells.text_of(cell)
+        self.cell_text = cells.text_of(self.cell if cell is None else cell)
         if not self.cell_text:
             raise ValueError("cell is missing: a cell's text, or its name")
         parts = sum(size or hidden_size for _, size in Cell(self.cell_text).parts)
@@ -92,7 +92,7 @@ class Recurrent(Forward, torch.nn.Module):
         for layer in range(num_layers):
             for direction in range(spec.directions):
                 suffix = f"_l{layer}" + "_reverse" * direction
-                for name, shape in zip(spec.names(), spec.shapes(layer)):
+                for name, shape in zip(spec.names, spec.shapes(layer)):
                     self.register_parameter(name + suffix, Parameter(
                         torch.empty(shape, device=device, dtype=dtype)))
                     self._flat_weights_names.append(name + suffix)
@@ -158,9 +158,7 @@ class MGU(Recurrent):
 class IndRNN(Recurrent):
     """Independently recurrent network (Li et al. 2018): each unit sees only its own past."""
 
-    cell = """cell indrnn(h)
-h' = relu(W x + p * h + b)
-"""
+    cell = "indrnn"
 
 
 class LayerNormLSTM(Recurrent):
