@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -91,8 +91,10 @@ def _gru(act: str, gate: str, b: str, h: dict[str, str], after: bool) -> list[st
 
 
 # Texts that layers have needed; built-in cells have kernels of their own.
-_texts: dict[tuple, str] = {("lstm", "tanh", "sigmoid", True, None): "lstm",
-                            **{("simple", name, name, True, None): f"rnn-{name}" for name in ("tanh", "relu")}}
+_texts: dict[tuple, str] = {(kind, act, gate, bias, None): cell for bias in (True, False) for kind, act, gate, cell in (
+    ("lstm", "tanh", "sigmoid", "lstm"), ("gru-after", "tanh", "sigmoid", "gru"),
+    ("gru-before", "tanh", "sigmoid", "gru-reset-first"), ("simple", "tanh", "tanh", "rnn-tanh"),
+    ("simple", "relu", "relu", "rnn-relu"))}
 
 
 def _text(kind: str, act: str, gate: str, bias: bool, scale: float | None) -> str:
@@ -108,18 +110,29 @@ def _text(kind: str, act: str, gate: str, bias: bool, scale: float | None) -> st
 # ---- the run ------------------------------------------------------------------------------------
 
 
-def _run(cell: tuple, x, states: list, weights: list, mask, seed):
-    """y [N,T,H] and the final states [N,H].  cell: text, I, H, heads and whether W reads a head's input;
-    x: [N,T,I]; weights: [*,I], [*,H] and vectors, stacked in the text's order; mask: [N,T] or None;
+class _Given(NamedTuple):
+    """x: [N,T,I].  states: [N,H] each.  weights: [I,*], [H,*] and vectors, side by side in the text's order,
+    all b may be missing.  kept: the tensor with which ecornn.torch keeps memory.  mask: [N,T] or None.
     seed: of the text's draws, two numbers, or None: what is expected of them."""
-    kind = keras.backend.standardize_dtype(x.dtype)
+
+    x: Any
+    states: list
+    weights: list
+    kept: Any
+    mask: Any = None
+    seed: Any = None
+
+
+def _run(cell: tuple, given: _Given):
+    """y [N,T,H] and the final states [N,H].  cell: text, I, H, heads and whether W reads a head's input."""
+    kind = keras.backend.standardize_dtype(given.x.dtype)
     if kind not in _TYPES:
         raise BadArgument(f"the compute dtype is {kind}, must be one of {', '.join(_TYPES)}")
-    on_cpu = _on_cpu(x)
-    wide = "float32" if on_cpu and kind == "float16" else kind
-    x, states, weights = (_cast(x, wide), [_cast(state, wide)[None] for state in states],
-                          [_cast(each, wide) for each in weights])
-    y, final = _by_backend((cell, wide, on_cpu), x, states, weights, mask, seed)
+    place = _place(given.x)
+    wide = "float32" if place == "cpu" and kind == "float16" else kind
+    y, final = _by_backend((cell, wide, place), given._replace(
+        x=_cast(given.x, wide), states=[_cast(state, wide)[None] for state in given.states],
+        weights=[_cast(each, wide) for each in given.weights]))
     return _cast(y, kind), [_cast(state[0], kind) for state in final]
 
 
@@ -127,29 +140,37 @@ def _cast(tensor, kind: str):  # Keras's takes a long time where there is nothin
     return tensor if keras.backend.standardize_dtype(tensor.dtype) == kind else ops.cast(tensor, kind)
 
 
-def _on_cpu(x) -> bool:
+def _place(x) -> str:
+    """Where a layer on x runs, in the library's words; torch itself knows which GPU."""
     if BACKEND == "torch":
-        return x.device.type in ("cpu", "meta")
+        return "cpu" if x.device.type in ("cpu", "meta") else "cuda"
     import jax
 
     device = jax.config.jax_default_device
-    return (getattr(device, "platform", device) or jax.default_backend()) == "cpu"
+    if not isinstance(x, jax.core.Tracer):
+        device = next(iter(x.devices()))
+    if (getattr(device, "platform", device) or jax.default_backend()) == "cpu":
+        return "cpu"
+    return f"cuda:{getattr(device, 'local_hardware_id', None) or 0}"
 
 
-def _by_torch(of: tuple, x, states, weights, mask, seed):
+def _by_torch(of: tuple, given: _Given):
     import torch
 
-    from .torch import _call, _spec, _watched
+    from .torch import _call, _reserve, _spec, _watched
     from .torch._given import check_steps
     from .torch._run import Given
 
+    x, states, weights, kept, mask, seed = given
     (text, *sizes, heads, grouped), *_ = of
-    layers = _spec.Layers(text, *sizes, heads=heads, grouped_input=grouped)
-    if text in _spec.GATES:  # torch's cells, with two biases
-        *matrices, bias = weights
-        b = bias.split(sizes[1])
-        weights = [*matrices, *([torch.cat([*b[:2], b[3]]), torch.cat([0 * b[0], 0 * b[1], b[2]])]
-                                if text == "gru" else [bias, torch.zeros_like(bias)])]
+    bias = any(each.ndim == 1 for each in weights)
+    layers = _spec.Layers(text, *sizes, 1, bias, heads=heads, grouped_input=grouped)
+    weights = [each.T.contiguous() if each.ndim > 1 else each for each in weights]
+    if bias and text in _spec.GATES:  # torch's cells, with two biases
+        *matrices, whole = weights
+        b, zeros = whole.split(sizes[1]), torch.zeros_like(whole)
+        weights = [*matrices, *([torch.cat([*b[:2], b[3]]), torch.cat([zeros[:2 * sizes[1]], b[2]])]
+                                if text == "gru" else [whole, zeros])]
     if torch.compiler.is_compiling() or x.is_meta or seed is not None:
         if seed is not None:
             high, low = seed.to("cpu", torch.int64).split(1)
@@ -159,6 +180,7 @@ def _by_torch(of: tuple, x, states, weights, mask, seed):
             [int(size) for size in layers[1:-2]], "auto", 0.0, True, 0, seed is not None, seed,
             _watched.keeps([x, *states, *weights]))[:-2]
         return y, final
+    _reserve.keep_with(kept, weights)
     out = _call.layer(_spec.spec_of(layers), Given(
         x, None, states, weights, None, None, check_steps("mask", mask, x, True)), True, False)
     if out is None:
@@ -166,21 +188,24 @@ def _by_torch(of: tuple, x, states, weights, mask, seed):
     return out[0], out[1:]
 
 
-@functools.lru_cache(maxsize=None)
-def _layer(cell: tuple, dtype: str, on_cpu: bool) -> Layer:
+@functools.lru_cache(maxsize=128)
+def _layer(cell: tuple, dtype: str, device: str) -> Layer:
     text, input, hidden, heads, grouped = cell
     return Layer(text, input, hidden, heads=heads, grouped_input=grouped, batch_first=True,
-                 dtype=_TYPES[dtype], device="cpu" if on_cpu else "cuda:0")
+                 dtype=_TYPES[dtype], device=device)
 
 
-def _by_jax(of: tuple, x, states, weights, mask, seed):
+def _by_jax(of: tuple, given: _Given):
     from .jax import run
 
+    x, states, weights, _, mask, seed = given
     (text, *sizes), *where = of
     layer = _layer((text if seed is not None else expected(text), *sizes), *where)
     kinds = [[name for name in layer.parameters if name.split(".")[2] == kind] for kind in "WRbp"]
-    parameters = {name: part for names, whole in zip(filter(None, kinds), weights)
-                  for name, part in zip(names, ops.split(whole, len(names)))}
+    parameters = {name: part.T if part.ndim > 1 else part for names, whole in zip(filter(None, kinds), weights)
+                  for name, part in zip(names, ops.split(whole, len(names), -1))}
+    for name, value in layer.parameters.items():  # b of a layer without bias
+        parameters.setdefault(name, ops.zeros(value.shape, x.dtype))
     return run(layer, parameters, x, tuple(states), mask=mask, seed=seed)
 
 
@@ -188,8 +213,8 @@ _by_backend = _by_torch if BACKEND == "torch" else _by_jax
 
 
 class _Steps:
-    """The loop over steps of a layer of Keras.  Classes have _kind, and _stacked: the weights in the
-    order of their text."""
+    """The loop over steps of a layer of Keras.  Classes have _kind, and _weights: those of Keras, as the
+    text has them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -205,10 +230,10 @@ class _Steps:
             raise BadArgument("use_cudnn is True, must be False or 'auto': ecornn runs these layers")
         self.use_cudnn = False  # so that Bidirectional calls both layers
 
-    def _stacked(self) -> list:
+    def _weights(self) -> list:
         cell = self.cell
-        return [ops.convert_to_tensor(cell.kernel).T, ops.convert_to_tensor(cell.recurrent_kernel).T,
-                *([] if cell.bias is None else [ops.convert_to_tensor(cell.bias)])]
+        return [ops.convert_to_tensor(each) for each in (cell.kernel, cell.recurrent_kernel, cell.bias)
+                if each is not None]
 
     def _of(self, scale: float | None) -> str:
         gate = self.recurrent_activation if self._kind != "simple" else self.activation
@@ -221,7 +246,7 @@ class _Steps:
     def inner_loop(self, sequences, initial_state, mask, training=False):
         """The last output [N,H], all outputs [N,T,H] and the final states [N,H]."""
         cell, x, states = self.cell, _cast(sequences, self.compute_dtype), list(initial_state)
-        weights, scale = self._stacked(), None
+        weights, scale = self._weights(), None
         if training and cell.dropout:
             kept = cell.get_dropout_mask(sequences[:, 0, :])
             x, weights[0] = _drop(x, kept, weights[0])
@@ -229,7 +254,10 @@ class _Steps:
             kept = cell.get_recurrent_dropout_mask(states[0])
             kept, scale = kept if isinstance(kept, list) else [kept], 1 / (1 - cell.recurrent_dropout)
             states.append(sum(2 ** bit * ops.cast(each > 0, x.dtype) for bit, each in enumerate(kept)))
-        return self._loop((self._of(scale), x.shape[-1], cell.units, 1, False), (x, states, weights), mask)
+        text = self._of(scale)
+        if text.startswith("gru"):  # built in, with r before z
+            weights = [_swapped(each, cell.units) for each in weights]
+        return self._loop((text, x.shape[-1], cell.units, 1, False), (x, states, weights), mask)
 
     def _loop(self, cell: tuple, given: tuple, mask, seed=None):
         x, states, weights = given
@@ -241,7 +269,8 @@ class _Steps:
             states = [ops.copy(state) for state in states]
         if self.go_backwards:
             x, mask = ops.flip(x, 1), mask if mask is None else ops.flip(mask, 1)
-        y, final = _run(cell, x, states, weights, mask, seed)
+        kept = self.cell.weights[0].value if weights else None
+        y, final = _run(cell, _Given(x, states, weights, kept, mask, seed))
         if mask is not None and self.zero_output_for_mask:
             y = ops.where(mask[..., None], y, ops.zeros_like(y))
         elif mask is not None and BACKEND == "jax" and not self.unroll:
@@ -255,10 +284,16 @@ def _drop(x, kept, weight):
     with one for each; then x has a part for each gate, and W is 0 elsewhere."""
     if not isinstance(kept, list):
         return x * kept[:, None], weight
-    gates, rows = len(kept), ops.split(weight, len(kept))
-    whole = [ops.concatenate([each if k == gate else ops.zeros_like(each) for k in range(gates)], 1)
-             for gate, each in enumerate(rows)]
-    return (ops.concatenate([x * each[:, None] for each in kept], -1), ops.concatenate(whole))
+    gates, columns = len(kept), ops.split(weight, len(kept), 1)
+    whole = [ops.concatenate([each if k == gate else ops.zeros_like(each) for k in range(gates)])
+             for gate, each in enumerate(columns)]
+    return (ops.concatenate([x * each[:, None] for each in kept], -1), ops.concatenate(whole, 1))
+
+
+def _swapped(weight, units: int):
+    """A weight with its first two gates exchanged."""
+    first, second, *rest = ops.split(weight, weight.shape[-1] // units, -1)
+    return ops.concatenate([second, first, *rest], -1)
 
 
 _register = keras.saving.register_keras_serializable(package="ecornn")
@@ -288,12 +323,12 @@ class GRU(_Steps, keras.layers.GRU):
     def _kind(self) -> str:
         return "gru-after" if self.reset_after else "gru-before"
 
-    def _stacked(self) -> list:
-        *matrices, bias = super()._stacked() if self.use_bias else [*super()._stacked(), None]
-        if bias is None or not self.reset_after:
-            return matrices if bias is None else [*matrices, bias]
-        units, (first, second) = 2 * self.units, (bias[0], bias[1])
-        return [*matrices, ops.concatenate(
+    def _weights(self) -> list:
+        weights = super()._weights()
+        if not (self.use_bias and self.reset_after):
+            return weights
+        units, (first, second) = 2 * self.units, ops.unstack(weights.pop())
+        return [*weights, ops.concatenate(
             [first[:units] + second[:units], second[units:], first[units:]])]
 
 
@@ -334,11 +369,15 @@ class TextCell(keras.layers.Layer):
         for kind, _ in Cell(self.text).parameters:
             counts[kind] = counts.get(kind, 0) + 1
         of_head = self.heads if self.grouped_input else 1
-        width = input_shape[-1] - sum(size or self.units for _, size in Cell(self.text).parts)
-        if width < 0 or width % of_head or self.units % self.heads:
-            raise BadArgument(
-                f"heads is {self.heads}, must divide units, which is {self.units}, with grouped_input also the "
-                f"input's width without the text's parts, which is {width} and must be at least 0")
+        parts = sum(size or self.units for _, size in Cell(self.text).parts)
+        width = input_shape[-1] - parts
+        if width < 0:
+            raise BadArgument(f"the input's width is {input_shape[-1]}, must be at least {parts}, that of the "
+                              "text's parts of x")
+        for heads, name, size in ((self.heads, "units", self.units),
+                                  (of_head, "with grouped_input the input's width without parts", width)):
+            if size % heads:
+                raise BadArgument(f"heads is {heads}, must divide {name}, which is {size}")
         first = {"W": (width // of_head,), "R": (self.units // self.heads,)}
         self.kinds = [kind for kind in _NAMES if kind in counts]
         for kind, name in _NAMES.items():
@@ -395,7 +434,6 @@ class Recurrent(_Steps, keras.layers.RNN):
         cell, x, states = self.cell, _cast(sequences, self.compute_dtype), list(initial_state)
         draws = training and "bernoulli" in cell.text
         weights = [ops.convert_to_tensor(getattr(cell, _NAMES[kind])) for kind in cell.kinds]
-        weights = [each.T if each.ndim > 1 else each for each in weights]
         x = cell.drop(x, training=bool(training))
         return self._loop((cell.text, x.shape[-1], cell.units, cell.heads, cell.grouped_input),
                           (x, states, weights), mask, cell.seed_generator.next() if draws else None)

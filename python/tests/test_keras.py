@@ -15,7 +15,7 @@ import pytest
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras")
 BACKEND = keras.config.backend()
-from ecornn import BadArgument, Layer, cells  # noqa: E402
+from ecornn import BadArgument, Cell, Layer, cells  # noqa: E402
 import ecornn.keras as ours  # noqa: E402
 
 MINE = "cell mine(h, m = -1)\nu = sigmoid(W x + R h + b)\nh' = u * h + (1 - u) * tanh(W x + p * m)\nm' = max(m, h')\n"
@@ -143,8 +143,13 @@ def test_what_is_refused():
     for arguments, says in (((0, "mgu"), "units is 0"), ((4, "none"), "cell is 'none'")):
         with pytest.raises(ValueError, match=says):
             ours.Recurrent(*arguments)
-    with pytest.raises(BadArgument, match="heads is 3, must divide units, which is 4"):
-        ours.Recurrent(4, "mgu", heads=3).build((N, T, I))
+    parts = "cell scored(h; a[1], u[H])\nh' = tanh(W x + a * u + R h)\n"
+    for text, more, says in (("mgu", {"heads": 3}, "heads is 3, must divide units, which is 4"),
+                             ("mgu", {"heads": 2, "grouped_input": True},
+                              "heads is 2, must divide with grouped_input the input's width without parts, which is 5"),
+                             (parts, {}, "the input's width is 4, must be at least 5, that of the text's parts")):
+        with pytest.raises(BadArgument, match=says):
+            ours.Recurrent(4, text, **more).build((N, T, 4 if text is parts else I))
     with pytest.raises(BadArgument, match="dropout is 1"):
         ours.Recurrent(4, "mgu", dropout=1)
 
@@ -220,6 +225,33 @@ def test_replace_names_what_stays():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ours.replace(model(keras.layers))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_usual_layers_are_built_in_cells(kind):
+    """Their text is a cell of the library, whatever has no bias; others have one of their own."""
+    for more in ({}, {"use_bias": False}, {"reset_after": False} if kind == "GRU" else {}):
+        assert Cell(getattr(ours, kind)(H, **more)._of(None)).text in cells()
+    assert "\n" in getattr(ours, kind)(H, activation="selu")._of(None)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="ecornn.torch keeps memory")
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_stays_with_the_layer(kind, monkeypatch):
+    """Weights are copied in each call, but packed only where they changed, and large blocks are lent again."""
+    from ecornn.torch import _reserve, _weights
+
+    layer, packs, pack = twins(kind, return_sequences=True, dtype="float32")[1], [], _weights._pack
+    monkeypatch.setattr(_weights, "_pack", lambda *given: packs.append(1) or pack(*given))
+    monkeypatch.setattr(_reserve, "LARGE", 1)
+    x, kernel = keras.ops.convert_to_tensor(draw(N, T, I).astype("float32")), layer.cell.kernel.value
+    blocks = set()
+    for count in (1, 1, 2):
+        if count == 2:
+            layer.cell.bias.assign(array(layer.cell.bias) + 1)
+        layer(x).sum().backward()
+        blocks |= {block.data_ptr() for block in _reserve._all[kernel].kept}
+        assert len(packs) == count and len(blocks) == 1 and id(kernel) in _weights._entries
 
 
 @pytest.mark.parametrize("kind", KINDS)

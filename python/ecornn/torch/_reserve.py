@@ -51,17 +51,29 @@ class _Blocks:
 _all = WeakTensorKeyDictionary()
 
 
+def keep_with(tensor, weights) -> None:
+    """Keeps what belongs to a layer of these weights with that tensor, of which they are copies."""
+    if weights and weights[0] is not tensor:
+        weights[0]._ecornn_kept = tensor
+
+
+def owner(weights):
+    """The tensor with which a layer's memory is kept: its first weight, if keep_with said nothing."""
+    return getattr(weights[0], "_ecornn_kept", weights[0])
+
+
 def lend(weights, bytes: int) -> torch.Tensor:
     """[bytes] of CPU memory for a run of a layer with these weights."""
     if not weights or bytes < LARGE:
         return torch.empty(bytes, dtype=torch.uint8, device="cpu")
-    blocks = _all.get(weights[0])
+    of = owner(weights)
+    blocks = _all.get(of)
     if blocks is None:
-        blocks = _all.setdefault(weights[0], _Blocks())
+        blocks = _all.setdefault(of, _Blocks())
     return blocks.lend(bytes)
 
 
 def forget(weights) -> None:
     """Frees the blocks that a layer keeps."""
     if weights:
-        _all.pop(weights[0], None)
+        _all.pop(owner(weights), None)

@@ -249,10 +249,11 @@ def _backward_native(job: Job, given: Given, kept, seed: int, outputs, wanted):
     x, lengths, states, weights, _, _, _ = given
     y, reserve, packed = kept
     tensors, count = [x, reserve, packed], len(states)
+    of_weights = wanted[1 + count:]
     bits = (_native.PACKED | _add(tensors, _native.Y, (y,))
             | _add(tensors, _native.LENGTHS, (lengths,)) | _add(tensors, _native.STATE, states)
             | _add(tensors, _native.DY, outputs[:1]) | _add(tensors, _native.DFINAL, outputs[1:])
-            | _native.DX * wanted[0] | _native.DWEIGHTS * wanted[-1])
+            | _native.DX * wanted[0] | _native.DWEIGHTS * any(of_weights))
     bit = _native.DSTATE
     for want in wanted[1:1 + count]:
         if want:
@@ -264,7 +265,8 @@ def _backward_native(job: Job, given: Given, kept, seed: int, outputs, wanted):
     found = iter(made)
     dx = next(found) if wanted[0] else None
     dstates = [next(found) if want else None for want in wanted[1:1 + count]]
-    return dx, dstates, list(found) if wanted[-1] else [None] * len(weights)
+    # If any gradient of a weight is wanted, all are there.
+    return dx, dstates, [one if want else None for one, want in zip(list(found) or weights, of_weights)]
 
 
 def backward(job: Job, given: Given, kept, seed: int, outputs, wanted):
@@ -283,7 +285,7 @@ def backward(job: Job, given: Given, kept, seed: int, outputs, wanted):
     want_weights = wanted[1 + count:]
     asked = want_weights.count(True)
     plain = resets is None and mask is None and not job.shows and packed is not None
-    if job.native and plain and asked in (0, len(weights)) and True in wanted:
+    if job.native and plain and True in wanted:
         made = _backward_native(job, given, kept, seed, outputs, wanted)
         if made is not None:
             return made

@@ -77,7 +77,7 @@ class Frozen(list):
 
 
 def _entry_of(weights) -> _Entry | None:
-    return weights.entry if type(weights) is Frozen else _entries.get(id(weights[0]))
+    return weights.entry if type(weights) is Frozen else _entries.get(id(_reserve.owner(weights)))
 
 
 def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
@@ -96,8 +96,8 @@ def packed(job, weights, stream: int, keep: bool) -> torch.Tensor | None:
         return _pack(job, weights, stream, _bytes(plan.weights, job.device))
     entry = _entry_of(weights)
     if entry is None:
-        key = id(weights[0])
-        first = weakref.ref(weights[0], lambda _, key=key: _entries.pop(key, None))
+        key = id(_reserve.owner(weights))
+        first = weakref.ref(_reserve.owner(weights), lambda _, key=key: _entries.pop(key, None))
         entry = _entries.setdefault(key, _Entry(first))
     with entry.lock:
         return _kept(job, weights, stream, entry)
@@ -128,7 +128,7 @@ def forget(weights) -> None:
     """Drops the packed weights of a layer, and the memory that it keeps."""
     _reserve.forget(weights)
     if weights:
-        _entries.pop(id(weights[0]), None)
+        _entries.pop(id(_reserve.owner(weights)), None)
 
 
 # ---- packing ------------------------------------------------------------------------------------
