@@ -26,7 +26,7 @@ struct eco_cell_kernels {
     eco_stage_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
 };
 
-/* The kernels of one type of rows: instances/stages_f32.cu and so on. */
+/* The kernels of one type of rows: instances/table_stages_f32.cu and so on. */
 struct eco_stage_kernels {
     const struct eco_cell_kernels *builtin; /* by number of the cell */
     eco_interpreter_kernel interpret[2];    /* [forward, backward] */
@@ -194,7 +194,7 @@ struct eco_exchange_call {
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,
                                 cudaStream_t stream);
 
-/* ---- a step in one launch, instances/fused_step_bf16.cu and so on ---------------------------- */
+/* ---- a step in one launch, instances/table_fused_step_bf16.cu and so on ---------------------- */
 
 /* Kernels of one cell; NULL: no kernel of that shape. The list ends with ECO_FUSED_END. */
 struct eco_fused_kernel {
@@ -206,7 +206,7 @@ extern const struct eco_fused_kernel *const eco_fused_f16;
 extern const struct eco_fused_kernel *const eco_fused_f32;
 extern const struct eco_fused_kernel *const eco_fused_f32_fast;
 
-/* ---- a step of many rows in one launch, instances/wide_step_bf16.cu -------------------------- */
+/* ---- a step of many rows in one launch, instances/table_wide_step_bf16.cu -------------------- */
 
 /* Kernels of one cell; NULL: no kernel. step: without and with values that are saved for backward;
  * back: its stage of a step back, for many rows. The list ends with ECO_WIDE_END. */
@@ -218,7 +218,7 @@ extern const struct eco_wide_kernel *const eco_wide_bf16;
 extern const struct eco_wide_kernel *const eco_wide_f16;
 extern const struct eco_wide_kernel *const eco_wide_f32_fast;
 
-/* ---- products of few rows, instances/grouped_bf16.cu and so on ------------------------------- */
+/* ---- products of few rows, instances/table_grouped_bf16.cu and so on ------------------------- */
 
 /* [ECO_GROUPED_SHAPES] */
 extern const void *const *const eco_grouped_bf16;

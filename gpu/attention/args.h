@@ -92,7 +92,7 @@ struct eco_attention_vector {
     bool add;
 };
 
-/* For one type: instances/attention_f32.cu and so on. Each takes its call by value. */
+/* For one type: instances/table_attention_f32.cu and so on. Each takes its call by value. */
 struct eco_gpu_attention_kernels {
     const void *additive[2]; /* few columns, many columns */
     int32_t few;             /* most columns of the first */

@@ -1,5 +1,5 @@
 /*
- * Prints the source of a fused step for NVRTC, for a custom cell or with resets.
+ * Prints the source of a fused step for NVRTC, for problems whose kernels are not in the module.
  */
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/jit/compile.h"
@@ -15,11 +15,10 @@ static void print(const void *what, struct eco_text *text)
     const struct eco_problem *problem = contents->problem;
     char name[ECO_KERNEL_NAME];
     eco_fused_kernel_name(contents->shape, name);
-    eco_text_add(text,
-                 "#ifndef ECO_FUSED_ALONE\n#define ECO_FUSED_ALONE 1\n#define ECO_ROWS_%s 1\n%s%s"
-                 "#include \"gpu/fused_step/kernel.cuh\"\n",
-                 eco_type_macro(problem->type), problem->fast ? "#define ECO_FUSED_TF32 1\n" : "",
-                 problem->resets ? "#define ECO_RESETS 1\n" : "");
+    eco_text_add(text, "#ifndef ECO_FUSED_ALONE\n#define ECO_FUSED_ALONE 1\n");
+    eco_print_problem(problem, text);
+    eco_text_add(text, "%s#include \"gpu/fused_step/kernel.cuh\"\n",
+                 problem->fast ? "#define ECO_FAST 1\n" : "");
     eco_text_add(text, "FUSED(extern \"C\", %s, 0, %d)\n#else\n", name, contents->shape);
     eco_print_cell(problem->cell, "forward", text);
     eco_text_add(text, "#endif\n");

@@ -1,6 +1,6 @@
 /*
  * Products of a fused step: a warp multiplies its tiles of 16 matrix rows and 8 batch rows over its
- * share of k. Rows of 16 bits are operands as they are. F32 is rounded to TF32 with ECO_FUSED_TF32;
+ * share of k. Rows of 16 bits are operands as they are. F32 is rounded to TF32 with ECO_FAST;
  * otherwise each number is split into three BF16 numbers, and the six largest of their nine
  * products are added, which leaves out less than the last bit of a float.
  */
@@ -14,7 +14,7 @@
 enum {
     ROW_PIECE = 16 / sizeof(narrow), /* elements that a lane loads at once */
     ROW_K_BLOCK = 4 * ROW_PIECE,
-#if defined(ECO_ROWS_F32) && !defined(ECO_FUSED_TF32)
+#if defined(ECO_ROWS_F32) && !defined(ECO_FAST)
     IN_PARTS = 1
 #else
     IN_PARTS = 0
@@ -108,7 +108,7 @@ ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
         }
     }
 }
-#elif defined(ECO_FUSED_TF32)
+#elif defined(ECO_FAST)
 ECO_DEVICE unsigned to_tf32(unsigned x)
 {
     return float_to_tf32(__uint_as_float(x));

@@ -11,5 +11,5 @@ done
 
 find bench common cpu examples gpu include lib python tests tools \
     \( -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) \
-    ! -path common/cell/builtin.inc ! -path cpu/isa/cells.inc ! -path gpu/cell/cells.inc ! -path gpu/jit/headers.inc ! -path gpu/persistent/instances.inc ! -path 'gpu/instances/persistent_*' ! -name version.h ! -path 'tests/data/*' \
+    ! -path common/cell/builtin.inc ! -path cpu/isa/cells.inc ! -path gpu/cell/cells.inc ! -path gpu/jit/headers.inc ! -path gpu/persistent/instances.inc ! -path 'gpu/instances/*' ! -name version.h ! -path 'tests/data/*' \
     -exec "$tool" --dry-run -Werror --style=file {} +

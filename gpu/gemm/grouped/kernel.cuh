@@ -6,6 +6,7 @@
 
 #include "gpu/gemm/grouped/dgrad.cuh"
 #include "gpu/gemm/grouped/wgrad.cuh"
+#include "gpu/kernels.h"
 
 /* ---- zeros ----------------------------------------------------------------------------------- */
 

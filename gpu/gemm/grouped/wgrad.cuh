@@ -18,7 +18,7 @@ enum {
     GRADIENT_ROOM = 2 * ROWS_AT_ONCE * GRADIENT_LINE * sizeof(narrow) / sizeof(float),
 #if !defined(ECO_ROWS_F32)
     GRADIENT_DEPTH = 16, /* rows that are multiplied at once */
-#elif defined(ECO_FUSED_TF32)
+#elif defined(ECO_FAST)
     GRADIENT_DEPTH = 8,
 #else
     GRADIENT_DEPTH = 1, /* with so few terms plain floats are as fast as split ones */
@@ -92,7 +92,7 @@ ECO_DEVICE void multiply_gradient(const narrow *a, const narrow *b, int lane,
         }
     }
 }
-#elif defined(ECO_FUSED_TF32)
+#elif defined(ECO_FAST)
 ECO_DEVICE unsigned tf32_at(const narrow *at)
 {
     return to_tf32(__float_as_uint(*at));
