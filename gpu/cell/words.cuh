@@ -43,13 +43,6 @@ ECO_DEVICE vec read_state(const struct element *at, const void *state, size_t st
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
-/* Plans with resets have kernels of their own. */
-#if defined(ECO_RESETS)
-enum { HAS_RESETS = 1 };
-#else
-enum { HAS_RESETS = 0 };
-#endif
-
 /* Is the element's row reset in its step, or `later` steps later? */
 ECO_DEVICE bool element_resets(const struct element *at, int32_t later)
 {

@@ -57,8 +57,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     if (choice.time > most_time && eco_gpu_shapes(problem, ECO_FORCE_FUSED) == UINT_MAX &&
         !problem->row_invariant && choice.wide < 0)
         return "needs steps of less work";
-    if ((cell->builtin < 0 || problem->resets) &&
-        !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
+    if (eco_is_compiled(problem) && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
         return "needs NVRTC to compile its kernels at run time";
     return NULL;
 }
@@ -152,7 +151,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     request->gpu.half_back = halves;
     /* No accumulators in memory, and no input product of many rows. If kernels are compiled at run
      * time, steps may fall back to algorithm step. */
-    request->fuse_input = problem->cell->builtin >= 0 && !problem->resets;
+    request->fuse_input = !eco_is_compiled(problem);
     request->gpu.rows_independent |= request->fuse_input;
     eco_step_fit(problem, caps, request);
 }

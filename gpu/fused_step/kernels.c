@@ -77,7 +77,7 @@ void eco_fused_prepare(const struct ecornn_plan *plan)
     eco_fused_choose_all(plan, fused);
     memcpy(fused->projection, kernels_of(problem, ECO_FUSED_PROJECTION)->by_shape,
            sizeof fused->projection);
-    if (cell >= 0 && !problem->resets) {
+    if (!eco_is_compiled(problem)) {
         memcpy(fused->by_shape, kernels_of(problem, cell)->by_shape, sizeof fused->by_shape);
         fused->used = true;
         return;

@@ -87,7 +87,7 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
     size_t bytes;
     run->blas.room = eco_gpu_room(run, op, &bytes);
     run->blas.lent = 0;
-    run->blas.room_bytes = 0; /* setting the stream resets it */
+    run->blas.room_bytes = 0; /* setting the stream forgets it */
     run->stream = stream;
     eco_launch_serialize(&run->launch, ECO_SERIALIZED_OP);
     if (run->status == ECORNN_OK)

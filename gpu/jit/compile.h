@@ -6,7 +6,7 @@
 #ifndef ECO_GPU_JIT_COMPILE_H
 #define ECO_GPU_JIT_COMPILE_H
 
-#include "common/cell/cell.h"
+#include "common/problem.h"
 #include "common/util.h"
 
 /* A text to compile. It may include the headers listed in gpu.am, and itself as
@@ -38,8 +38,15 @@ void eco_compile_all(struct eco_compilation *all, int n);
 
 /* ---- the text of a cell, source_text.c ------------------------------------------------------- */
 
-/* A kernel for each stage, for rows of type `rows`. To be freed by eco_free. NULL: no memory. */
-char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows, bool resets);
+/* Are its fused and persistent kernels compiled at run time?  The module has those of built-in
+ * cells, for plans without resets. */
+static inline bool eco_is_compiled(const struct eco_problem *problem)
+{
+    return problem->cell->builtin < 0 || problem->resets;
+}
+
+/* A kernel for each stage of the problem's cell. To be freed by eco_free. NULL: no memory. */
+char *eco_cell_text(const struct eco_problem *problem);
 
 enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_7_kernel" */
 /* The name of a stage's kernel in cell/stage_kernel.inc. */
@@ -53,8 +60,8 @@ char *eco_print_text(eco_print_function *print, const void *contents);
 /* Prints the functions of the cell's first stages ("forward" or "backward"), and the lists of them
  * that cells of the module have. */
 void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text);
-/* The suffix of ECO_ROWS_, for example "F32". */
-const char *eco_type_macro(ecornn_type type);
+/* Prints the macros that say which plans a kernel is for, see gpu/tile/rows.cuh. */
+void eco_print_problem(const struct eco_problem *problem, struct eco_text *text);
 
 /* ---- the compiler, nvrtc.c ------------------------------------------------------------------- */
 

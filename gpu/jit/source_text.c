@@ -25,33 +25,26 @@ char *eco_print_text(eco_print_function *print, const void *contents)
 
 /* ---- a kernel for each stage ----------------------------------------------------------------- */
 
-/* Input of a text of stages. */
-struct contents {
-    const struct ecornn_cell *cell;
-    ecornn_type rows;
-    bool resets;
-};
-
-const char *eco_type_macro(ecornn_type type)
+void eco_print_problem(const struct eco_problem *problem, struct eco_text *text)
 {
-    static const char *const name[ECO_TYPES] = {
+    static const char *const rows[ECO_TYPES] = {
         [ECORNN_F32] = "F32", [ECORNN_F64] = "F64", [ECORNN_BF16] = "BF16", [ECORNN_F16] = "F16"};
-    return name[type];
+    eco_text_add(text, "#define ECO_ROWS_%s 1\n%s", rows[problem->type],
+                 problem->resets ? "#define ECO_RESETS 1\n" : "");
 }
 
 static void print_stages(const void *what, struct eco_text *text)
 {
-    const struct contents *contents = what;
-    eco_text_add(text,
-                 "#define ECO_ROWS_%s 1\n%s#define CELL_LINKAGE extern \"C\"\n"
-                 "#include \"gpu/cell/stage_loop.cuh\"\n",
-                 eco_type_macro(contents->rows), contents->resets ? "#define ECO_RESETS 1\n" : "");
-    add(text, eco_cell_emit_kernels, contents->cell);
+    const struct eco_problem *const problem = what;
+    eco_print_problem(problem, text);
+    eco_text_add(text, "#define CELL_LINKAGE extern \"C\"\n"
+                       "#include \"gpu/cell/stage_loop.cuh\"\n");
+    add(text, eco_cell_emit_kernels, problem->cell);
 }
 
-char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows, bool resets)
+char *eco_cell_text(const struct eco_problem *problem)
 {
-    return eco_print_text(print_stages, &(struct contents){cell, rows, resets});
+    return eco_print_text(print_stages, problem);
 }
 
 static void add_symbol(struct eco_text *text, const char *name)

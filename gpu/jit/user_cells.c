@@ -103,8 +103,7 @@ eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struc
     const struct eco_lowered *lowered = &problem->cell->lowered;
     if (!eco_nvrtc_open(why)) /* also if an earlier plan has compiled the cell */
         return NULL;
-    struct eco_own_text wanted = {
-        .text = eco_cell_text(problem->cell, problem->type, problem->resets), .why = why};
+    struct eco_own_text wanted = {.text = eco_cell_text(problem), .why = why};
     for (int k = 0; k < lowered->n_forward; k++)
         eco_cell_kernel_name(problem->cell, false, k, wanted.name[wanted.n++]);
     for (int k = 0; k < lowered->n_backward; k++)

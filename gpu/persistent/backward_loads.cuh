@@ -384,7 +384,7 @@ ECO_DEVICE void read_fields(const struct block_context *block, struct element_of
     }
     at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
     at->cut = false;
-    if (PERSISTENT_RESETS)
+    if (HAS_RESETS)
         reset_fields(block, at);
 }
 
@@ -393,7 +393,7 @@ ECO_DEVICE void read_fields(const struct block_context *block, struct element_of
 template <class CELL> ECO_DEVICE void add_dstate(struct element_of<CELL> *at)
 {
     at->dnext[0] += at->dstate;
-    if (PERSISTENT_RESETS && at->cut) {
+    if (HAS_RESETS && at->cut) {
         add_to_start(at, 0, at->dnext[0]);
         at->dnext[0] = at->dstate = 0;
     }

@@ -102,8 +102,6 @@ template <class ELEMENT> ECO_DEVICE real start_at(const ELEMENT *at, int s)
 }
 
 #if defined(ECO_RESETS)
-enum { PERSISTENT_RESETS = 1 };
-
 /* The bits of batch row n, of which one is of step `step`. */
 ECO_DEVICE uint32_t reset_word(const struct block_context *block, int step, int n)
 {
@@ -127,7 +125,6 @@ ECO_DEVICE bool is_reset(const struct block_context *block, int step, int n, int
     return word >> ((step + 1) % 32) & 1;
 }
 #else
-enum { PERSISTENT_RESETS = 0 };
 ECO_DEVICE void ask_resets(struct block_context *, int)
 {
 }

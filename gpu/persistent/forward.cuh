@@ -83,7 +83,7 @@ ECO_DEVICE void find_start(const struct block_context *block, int n, struct elem
 {
     at->resets = at->there && is_reset(block, at->step + 1, n, 0);
 #pragma unroll
-    for (int s = 0; s < CELL::states && PERSISTENT_RESETS; s++)
+    for (int s = 0; s < CELL::states && HAS_RESETS; s++)
         at->start[s] = at->resets ? start_at(at, s) : 0;
 }
 

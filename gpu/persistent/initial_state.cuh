@@ -56,7 +56,7 @@ template <class DIVISION> ECO_DEVICE void load_initial_state(struct block_contex
     const struct eco_persistent_job *job = job_of(block);
     const bool zeros = (job->starts ? job->caller_state[0] : job->state[0]) == NULL;
     float most = zeros ? 1 : gather_states<DIVISION>(block);
-    if (PERSISTENT_RESETS && starts_of(block->call, job_of(block))->words)
+    if (HAS_RESETS && starts_of(block->call, job_of(block))->words)
         keep_greatest(&most, greatest_start(block));
     block->scales.state = scale_for(greatest_of_block(block, most));
     block->scales.sums *= reciprocal_pow2(block->scales.state);

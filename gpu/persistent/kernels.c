@@ -124,11 +124,10 @@ static int print_kernels(const struct ecornn_plan *plan, bool backward,
         if (shapes >> place & 1) {
             kernels->usual[place] =
                 eco_persistent_usual(problem, &plan->device->caps, backward, place);
-            const struct eco_persistent_source source = {.cell = problem->cell,
+            const struct eco_persistent_source source = {.problem = problem,
                                                          .kind =
                                                              eco_persistent_kind(problem, backward),
                                                          .backward = backward,
-                                                         .resets = problem->resets,
                                                          .place = place,
                                                          .kept = kept >> place & 1,
                                                          .usual = kernels->usual[place]};

@@ -26,10 +26,10 @@ enum {
     ECO_F32_IN_SCALED_PAIR, /* the same, of any magnitude */
     ECO_PERSISTENT_KINDS
 };
-/* The arithmetic of a kernel: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy and, with scales,
- * ECO_SCALED are defined when it is compiled. */
+/* The arithmetic of a kernel: beside the type of rows, ECO_OPERAND_operand, ECO_accuracy and, with
+ * scales, ECO_SCALED are defined when it is compiled. */
 struct eco_persistent_kind {
-    const char *rows, *operand, *accuracy;
+    const char *operand, *accuracy;
     int32_t bytes;        /* of an operand */
     int32_t instructions; /* matrix instructions for a k block, 16 rows of R and 8 batch rows */
     bool scaled;          /* exchanged numbers have scales */
@@ -145,9 +145,9 @@ ecornn_status eco_gpu_run_persistent(const struct ecornn_plan *plan, const struc
 
 /* The kernel of a division, eco_persistent_index(), forward or backward. */
 struct eco_persistent_source {
-    const struct ecornn_cell *cell;
+    const struct eco_problem *problem;
     const struct eco_persistent_kind *kind;
-    bool backward, resets;
+    bool backward;
     int place;
     bool kept; /* threads have at most one element (cells with means) */
     struct eco_persistent_usual usual;

@@ -10,14 +10,14 @@
 
 /* ---- kinds of kernels ------------------------------------------------------------------------ */
 
-/* Rows, operands, accuracy, bytes of an operand, matrix instructions for a k block, scales. */
+/* Operands, accuracy, bytes of an operand, matrix instructions for a k block, scales. */
 const struct eco_persistent_kind eco_persistent_kinds[ECO_PERSISTENT_KINDS] = {
-    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
-    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
-    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
-    [ECO_F32_IN_SCALED_F16] = {"F32", "F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, true},
-    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_PERSISTENT_PAIR, false},
-    [ECO_F32_IN_SCALED_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_PERSISTENT_PAIR, true},
+    [ECO_BF16_IN_BF16] = {"BF16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
+    [ECO_F16_IN_F16] = {"F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
+    [ECO_F32_IN_F16] = {"F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
+    [ECO_F32_IN_SCALED_F16] = {"F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, true},
+    [ECO_F32_IN_PAIR] = {"PAIR", "FULL", 4, ECO_PERSISTENT_PAIR, false},
+    [ECO_F32_IN_SCALED_PAIR] = {"PAIR", "FULL", 4, ECO_PERSISTENT_PAIR, true},
 };
 
 /* F16 has the accuracy that ECORNN_FAST_MATH asks for. States without a bound need scales. */
@@ -63,8 +63,7 @@ bool eco_persistent_is_made(const struct eco_problem *problem, bool backward)
 {
     const struct ecornn_cell *cell = problem->cell;
     const struct eco_persistent_kind *kind = eco_persistent_kind(problem, backward);
-    const bool may = cell->builtin >= 0 && !problem->resets;
-    for (size_t i = 0; i < sizeof made / sizeof *made && may; i++)
+    for (size_t i = 0; i < sizeof made / sizeof *made && !eco_is_compiled(problem); i++)
         if (&eco_persistent_kinds[made[i].kind] == kind && made[i].backward == backward &&
             strcmp(made[i].cell, cell->recipe.name) == 0)
             return true;

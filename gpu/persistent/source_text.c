@@ -1,5 +1,6 @@
 /*
- * Prints the source of a persistent kernel for NVRTC, for a custom cell or with resets.
+ * Prints the source of a persistent kernel for NVRTC, for problems whose kernels are not in the
+ * module.
  */
 #include "gpu/persistent/persistent.h"
 
@@ -9,13 +10,12 @@ static void print(const void *what, struct eco_text *text)
     const struct eco_persistent_source *contents = what;
     const struct eco_persistent_kind *kind = contents->kind;
     const char *way = contents->backward ? "backward" : "forward";
-    eco_text_add(text,
-                 "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
-                 "#define ECO_%s 1\n%s%s",
-                 kind->accuracy, kind->rows, kind->operand, kind->accuracy,
-                 kind->scaled ? "#define ECO_SCALED 1\n" : "",
-                 contents->resets ? "#define ECO_RESETS 1\n" : "");
-    if (contents->cell->lowered.has_means) /* blocks wait for its text several times in a step */
+    eco_text_add(text, "#ifndef ECO_%s\n#define ECO_OPERAND_%s 1\n#define ECO_%s 1\n%s",
+                 kind->accuracy, kind->operand, kind->accuracy,
+                 kind->scaled ? "#define ECO_SCALED 1\n" : "");
+    eco_print_problem(contents->problem, text);
+    if (contents->problem->cell->lowered
+            .has_means) /* blocks wait for its text several times in a step */
         eco_text_add(text, "#define CELL_WITHOUT_BRANCHES 1\n");
     const struct eco_persistent_usual *usual = &contents->usual;
     eco_text_add(text, "#define PERSISTENT_USUAL {%d, %d, %d, {%d, %d}}\n", usual->even,
@@ -28,7 +28,7 @@ static void print(const void *what, struct eco_text *text)
                  eco_persistent_shift_of(contents->place),
                  eco_persistent_cluster_log2_of(contents->place),
                  eco_persistent_mainloop_of(contents->place), contents->kept);
-    eco_print_cell(contents->cell, way, text);
+    eco_print_cell(contents->problem->cell, way, text);
     eco_text_add(text, "#endif\n");
 }
 

@@ -45,7 +45,7 @@ ECO_DEVICE void set_step(const struct eco_scan_call *call, const struct scan_pos
     for (int s = 0; s < SCAN_STATES; s++) {
         const bool begins = call->begins >> s & 1 && at->t == call->begin;
         at->before[s] = begins ? initial[s] : to_real(reads->before[s]);
-        if (SCAN_RESETS && reads->reset != 0)
+        if (HAS_RESETS && reads->reset != 0)
             at->before[s] = start_of(call, position, s, 0);
         at->next[s] = to_real(reads->next[s]);
         at->dnext[s] = at->dbefore[s];
@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
         initial[s] =
             given ? to_real(*plane_at<const narrow>(&call.initial[s], &position, 0)) : (vec)0;
         at.dbefore[s] = zero ? (vec)0 : *plane_at<const real>(&call.carry[s], &position, 0);
-        if (SCAN_RESETS && call.dstart[s].data)
+        if (HAS_RESETS && call.dstart[s].data)
             sum[s] = *plane_at<const real>(&call.dstart[s], &position, 0);
     }
     go_through<struct back_reads>(
@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
             set_step(&call, &position, &at, &reads, initial);
             if (live)
                 SCAN_BACKWARD(&at);
-            for (int s = 0; s < SCAN_STATES && SCAN_RESETS && reads.reset != 0; s++) {
+            for (int s = 0; s < SCAN_STATES && HAS_RESETS && reads.reset != 0; s++) {
                 sum[s] += at.dbefore[s];
                 at.dbefore[s] = 0;
             }
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
         });
     for (int s = 0; s < SCAN_STATES; s++) {
         *plane_at<real>(&call.carry[s], &position, 0) = at.dbefore[s];
-        if (SCAN_RESETS && call.dstart[s].data)
+        if (HAS_RESETS && call.dstart[s].data)
             *plane_at<real>(&call.dstart[s], &position, 0) = sum[s];
     }
 }

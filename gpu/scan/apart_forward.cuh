@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
                 at.acc[a] = reads.acc[a] + bias[a];
             for (int s = 0; s < SCAN_STATES; s++) {
                 const vec state = is_sum_state(&call, s) ? at.next[s] : as_kept(at.next[s]);
-                const bool reset = SCAN_RESETS && reads.reset != 0;
+                const bool reset = HAS_RESETS && reads.reset != 0;
                 at.before[s] = at.next[s] = reset ? start_of(&call, &position, s, 0) : state;
             }
             if (live)

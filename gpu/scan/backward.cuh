@@ -257,7 +257,7 @@ fold_steps_back(const struct eco_scan_call *call, const struct scan_position *po
         SCAN_LINEAR_BACKWARD(at);
         add_to_terms<STEPS>(at, k, w, given);
         fold(w, at->factor, at->term, factor, term);
-        if (SCAN_RESETS && (position->resets >> k & 1))
+        if (HAS_RESETS && (position->resets >> k & 1))
             fold_reset(w, none, factor, term);
     }
 }
@@ -283,7 +283,7 @@ ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++) {
             carry[s][w] = at->dbefore[s];
-            if (SCAN_RESETS && (position->resets >> k & 1)) {
+            if (HAS_RESETS && (position->resets >> k & 1)) {
                 sum[s][w] += carry[s][w];
                 carry[s][w] = 0;
             }
@@ -340,7 +340,7 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
         read_states_of_whole<STEPS>(call, position, step);
     else
         read_states_around<STEPS>(call, position, step);
-    if (SCAN_RESETS)
+    if (HAS_RESETS)
         replace_states<STEPS>(position, step);
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++)
@@ -356,7 +356,7 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
     for (int w = 0; w < ECO_SCAN_WIDE; w++)
         do_steps_back<STEPS, WHOLE>(position, w, step, given, carry, sum);
     leave_gradients<STEPS, WHOLE>(call, position, step, carry);
-    if (SCAN_RESETS && call->summed)
+    if (HAS_RESETS && call->summed)
         pass_sums_on(call, position, shared, sum);
 }
 

@@ -179,15 +179,9 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
     return call;
 }
 
-static struct eco_scan_source source_of(const struct eco_problem *problem, bool backward)
-{
-    return (struct eco_scan_source){problem->cell, problem->type, problem->resets, problem->states,
-                                    backward};
-}
-
 int32_t eco_scan_steps(const struct eco_problem *problem, bool backward)
 {
-    const struct eco_scan_source source = source_of(problem, backward);
+    const struct eco_scan_source source = {problem, backward};
     const struct eco_scan_tiles tiles = eco_scan_tiles(&source);
     return tiles.steps * (eco_scan_is_apart(problem->cell) ? 1 : tiles.warps);
 }
@@ -197,7 +191,7 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
     const struct eco_gpu_plan *own = run->plan->context;
     const bool backward = run->args->backward;
     struct eco_scan_call call = call_of(run, bound);
-    const struct eco_scan_source source = source_of(run->problem, backward);
+    const struct eco_scan_source source = {run->problem, backward};
     const unsigned warps = (unsigned)eco_scan_tiles(&source).warps;
     const size_t groups = groups_of(run->problem, call.rows),
                  bytes = exchange_bytes(run->problem, call.rows),
@@ -250,7 +244,7 @@ void eco_scan_prepare(const struct ecornn_plan *plan)
                                     {.n = 1, .name = {"scan_backward"}, .why = &why}};
     const int n = problem->training ? 2 : 1;
     for (int way = 0; way < n; way++) {
-        const struct eco_scan_source source = source_of(problem, way);
+        const struct eco_scan_source source = {problem, way};
         wanted[way].text = eco_scan_text(&source);
     }
     eco_own_codes_get(plan->device->context, wanted, n);

@@ -34,7 +34,7 @@ ECO_DEVICE int32_t time_of(const struct eco_scan_call *call, int32_t p)
 ECO_DEVICE uint8_t reset_of(const struct eco_scan_call *call, const struct scan_position *position,
                             int32_t p)
 {
-    if (!SCAN_RESETS || !call->resets)
+    if (!HAS_RESETS || !call->resets)
         return 0;
     const int32_t end = call->lengths ? call->lengths[position->n] : call->resets_end,
                   at = time_of(call, p) + call->resets_ahead;

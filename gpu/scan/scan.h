@@ -5,11 +5,10 @@
 #include "gpu/scan/args.h"
 #include "gpu/view/run.h"
 
-/* What a kernel is compiled for. resets, states: of the problem. */
+/* What a kernel is compiled for. */
 struct eco_scan_source {
-    const struct ecornn_cell *cell;
-    ecornn_type rows;
-    bool resets, states, backward;
+    const struct eco_problem *problem;
+    bool backward;
 };
 /* A kernel's tiles: steps of a thread, warps of a block, blocks of a multiprocessor. */
 struct eco_scan_tiles {

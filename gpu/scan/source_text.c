@@ -14,8 +14,9 @@
  * for each step; of 16 factors, the most there are, it then has room for half as many steps. */
 static int numbers_of(const struct eco_scan_source *source)
 {
-    const struct eco_lowered *lowered = &source->cell->lowered;
-    const int states = source->cell->recipe.n_states, given = source->states ? states - 1 : 0,
+    const struct eco_problem *problem = source->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int states = problem->cell->recipe.n_states, given = problem->states ? states - 1 : 0,
               coupled = (lowered->linear.n_factors - states + 1) / 2;
     return coupled +
            (source->backward ? lowered->n_saves + 2 * states + given : lowered->n_accs + states);
@@ -33,10 +34,11 @@ bool eco_scan_is_apart(const struct ecornn_cell *cell)
 static struct eco_scan_tiles apart_tiles(const struct eco_scan_source *source)
 {
     enum { FEW = 12, SOME = 20 }; /* bytes that are read for a step */
-    const struct eco_lowered *lowered = &source->cell->lowered;
+    const struct eco_problem *problem = source->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
     const struct eco_program *back = &lowered->backward[0];
-    const int sum = (int)eco_type_bytes(eco_type_sum(source->rows)),
-              given = source->states ? source->cell->recipe.n_states : 0;
+    const int sum = (int)eco_type_bytes(eco_type_sum(problem->type)),
+              given = problem->states ? problem->cell->recipe.n_states : 0;
     int reads = source->backward ? 1 + given + lowered->n_saves : lowered->n_accs;
     for (int i = 0; i < back->n && source->backward; i++)
         reads += back->code[i].op == ECO_OP_STATE || back->code[i].op == ECO_OP_NEXT;
@@ -49,13 +51,14 @@ static struct eco_scan_tiles apart_tiles(const struct eco_scan_source *source)
  * doubles leave shared memory for half as many warps. */
 struct eco_scan_tiles eco_scan_tiles(const struct eco_scan_source *source)
 {
-    if (eco_scan_is_apart(source->cell))
+    const struct eco_problem *problem = source->problem;
+    if (eco_scan_is_apart(problem->cell))
         return apart_tiles(source);
     enum { FEW = 3, FEW_BACK = 4, SOME = 6, MANY = 12 }; /* as measured; four spill forward */
     enum { MOST_BYTES = 96 }; /* of a unit in shared memory, if a block has eight warps */
     const int numbers = numbers_of(source), few = source->backward ? FEW_BACK : FEW,
-              bytes = (int)eco_type_bytes(eco_type_sum(source->rows)),
-              shared = source->cell->lowered.linear.n_factors + 2 * source->cell->recipe.n_states;
+              bytes = (int)eco_type_bytes(eco_type_sum(problem->type)),
+              shared = problem->cell->lowered.linear.n_factors + 2 * problem->cell->recipe.n_states;
     const int steps = numbers <= SOME ? 8 : numbers <= MANY ? 4 : 2;
     return (struct eco_scan_tiles){.steps = numbers <= few ? 4 : steps,
                                    .warps = shared * bytes <= MOST_BYTES ? 8 : 4,
@@ -83,17 +86,18 @@ static void add_function(struct eco_text *text, const char *macro, const char *c
 
 static void add_counts(struct eco_text *text, const struct eco_scan_source *source)
 {
-    const struct eco_lowered *lowered = &source->cell->lowered;
+    const struct eco_problem *problem = source->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
     const struct eco_scan_tiles tiles = eco_scan_tiles(source);
+    eco_print_problem(problem, text);
     eco_text_add(text,
-                 "#define ECO_ROWS_%s 1\n#define SCAN_ACCS %d\n#define SCAN_DACCS %d\n"
+                 "#define SCAN_ACCS %d\n#define SCAN_DACCS %d\n"
                  "#define SCAN_SAVES %d\n#define SCAN_STATES %d\n#define SCAN_LINEAR %u\n"
                  "#define SCAN_STEPS %d\n#define SCAN_WARPS %d\n#define SCAN_BLOCKS %d\n"
-                 "#define SCAN_RESETS %s\n#define SCAN_GIVES %s\n",
-                 eco_type_macro(source->rows), lowered->n_accs, lowered->n_accs + lowered->n_extra,
-                 lowered->n_saves, source->cell->recipe.n_states, lowered->linear.states,
-                 tiles.steps, tiles.warps, tiles.blocks, source->resets ? "true" : "false",
-                 source->states ? "true" : "false");
+                 "#define SCAN_GIVES %s\n",
+                 lowered->n_accs, lowered->n_accs + lowered->n_extra, lowered->n_saves,
+                 problem->cell->recipe.n_states, lowered->linear.states, tiles.steps, tiles.warps,
+                 tiles.blocks, problem->states ? "true" : "false");
 }
 
 /* For each state in each state a bit, whether there is a factor, and four bits, its number. */
@@ -117,7 +121,7 @@ static void add_factors(struct eco_text *text, const struct ecornn_cell *cell)
 static void print(const void *what, struct eco_text *text)
 {
     const struct eco_scan_source *source = what;
-    const struct ecornn_cell *cell = source->cell;
+    const struct ecornn_cell *cell = source->problem->cell;
     const bool apart = eco_scan_is_apart(cell);
     int vectors = 0;
     add_counts(text, source);

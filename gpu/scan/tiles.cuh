@@ -84,7 +84,7 @@ ECO_DEVICE void send_on(uint64_t *passed, const struct scan_position *position,
 
 /* Does a factor of 0 drop even an infinite state?  States need not depend on all others of their
  * group, and a reset drops any. */
-enum { SCAN_DROPS = SCAN_RESETS || SCAN_FACTORS > SCAN_STATES };
+enum { SCAN_DROPS = HAS_RESETS || SCAN_FACTORS > SCAN_STATES };
 
 /* What some steps make of a state, added to `sum`. The product of factors may be infinite; a state
  * of 0 stays 0. */

@@ -23,7 +23,6 @@
 #define SCAN_STEPS               4
 #define SCAN_WARPS               8
 #define SCAN_BLOCKS              2
-#define SCAN_RESETS              false
 #define SCAN_GIVES               false
 #define SCAN_FORWARD(at)         ((void)(at))
 #define SCAN_LINEAR_FORWARD(at)  ((void)(at))

@@ -1,6 +1,7 @@
 /*
- * The type of rows, as a translation unit chooses it: ECO_ROWS_F32 (the default), _F64, _BF16 or
- * _F16. Memory holds `narrow`, arithmetic uses `real`.
+ * What a translation unit is compiled for. The type of rows: ECO_ROWS_F32 (the default), _F64,
+ * _BF16 or _F16; memory holds `narrow`, arithmetic uses `real`. And whether it is for plans with
+ * resets (ECO_RESETS), which have kernels of their own.
  */
 #ifndef ECO_GPU_TILE_ROWS_CUH
 #define ECO_GPU_TILE_ROWS_CUH
@@ -24,6 +25,12 @@ typedef struct {
     unsigned short bits;
 } narrow;
 #endif
+#if defined(ECO_RESETS)
+enum { HAS_RESETS = 1 };
+#else
+enum { HAS_RESETS = 0 };
+#endif
+
 /* A function of math.h for `real`. */
 #if defined(ECO_ROWS_F64)
 #define REAL(name) name

@@ -150,11 +150,14 @@ START_TEST(parts_of_sums)
 }
 END_TEST
 
-/* The states that a scan computes; -1: the cell has no scan. */
-static const struct {
+/* A text, and what its cell is. */
+struct property {
     const char *text;
-    int states;
-} scanned[] = {
+    int is;
+};
+
+/* The states that a scan computes; -1: the cell has no scan. */
+static const struct property scanned[] = {
     {"cell a(h)\nh' = W x + p * h + b", 1},
     {"cell a(h)\nh' = tanh(W x) * (h + 1) - h", 1},
     {"cell a(h, c)\nc' = x * c + b\nh' = tanh(c' * c)", 2},
@@ -180,9 +183,8 @@ static const struct {
 START_TEST(linear_states)
 {
     compile(scanned[_i].text);
-    ck_assert_msg((cell.lowered.linear.scans ? (int)cell.lowered.linear.states : -1) ==
-                      scanned[_i].states,
-                  "%s", scanned[_i].text);
+    ck_assert_int_eq(cell.lowered.linear.scans ? (int)cell.lowered.linear.states : -1,
+                     scanned[_i].is);
 }
 END_TEST
 
@@ -193,10 +195,7 @@ START_TEST(builtins_end)
 }
 END_TEST
 
-static const struct {
-    const char *text;
-    bool projectable;
-} projection[] = {
+static const struct property projection[] = {
     {"cell a(h)\nh' = tanh(R h)", true},
     {"cell a(h)\nh' = tanh(R (h))", true},
     {"cell a(h, c)\nc' = R h + c\nh' = tanh(c')", true},
@@ -215,14 +214,11 @@ static const struct {
 START_TEST(projectable)
 {
     compile(projection[_i].text);
-    ck_assert_int_eq(cell.lowered.projectable, projection[_i].projectable);
+    ck_assert_int_eq(cell.lowered.projectable, projection[_i].is);
 }
 END_TEST
 
-static const struct {
-    const char *text;
-    bool bounded;
-} bound[] = {
+static const struct property bound[] = {
     {"cell a(h)\nh' = tanh(R h)", true},
     {"cell a(h)\nh' = R h", false},
     {"cell a(h)\nh' = relu(R h)", false},
@@ -254,7 +250,7 @@ static const struct {
 START_TEST(bounded)
 {
     compile(bound[_i].text);
-    ck_assert_msg(eco_cell_is_bounded(&cell) == bound[_i].bounded, "%s", bound[_i].text);
+    ck_assert_msg(eco_cell_is_bounded(&cell) == bound[_i].is, "%s", bound[_i].text);
 }
 END_TEST
 

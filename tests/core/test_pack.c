@@ -87,34 +87,41 @@ static char *packed_bytes(const struct side *side, const struct block *first,
     return bytes;
 }
 
-static void side_open(struct side *side, const char *device, const char *problem)
+/* Parameters, what is added to them, and their sums. */
+enum { BLOCKS = 3 };
+
+static void side_open(struct side *side, const char *device, const char *problem,
+                      struct block block[BLOCKS])
 {
     check_ok(ecornn_device_open(&side->device, device));
     check_ok(parse_desc(&side->desc, problem, NULL));
     check_ok(ecornn_plan_create_desc(&side->plan, side->device, &side->desc));
     get_sizes(side->plan, &side->sizes);
     side->type = param_type_of(&side->desc);
+    for (int k = 0; k < BLOCKS; k++)
+        block_open(side, &block[k], k + 1);
+}
+
+static void side_close(struct side *side, struct block block[BLOCKS])
+{
+    for (int k = 0; k < BLOCKS; k++)
+        ecornn_free(side->device, block[k].memory);
+    ecornn_plan_free(side->plan);
+    ecornn_device_close(side->device);
 }
 
 static void check_sums(const char *device, const char *problem)
 {
     struct side side;
-    struct block one, two, three;
-    side_open(&side, device, problem);
-    block_open(&side, &one, 1);
-    block_open(&side, &two, 2);
-    block_open(&side, &three, 3);
-    char *const sum = packed_bytes(&side, &one, &two), *const whole =
-                                                           packed_bytes(&side, &three, NULL);
+    struct block block[BLOCKS];
+    side_open(&side, device, problem, block);
+    char *const sum = packed_bytes(&side, &block[0], &block[1]), *const whole = packed_bytes(
+                                                                     &side, &block[2], NULL);
     ck_assert_msg(memcmp(sum, whole, side.sizes.weight_bytes) == 0, "%s on %s: other bits", problem,
                   device);
     free(sum);
     free(whole);
-    ecornn_free(side.device, one.memory);
-    ecornn_free(side.device, two.memory);
-    ecornn_free(side.device, three.memory);
-    ecornn_plan_free(side.plan);
-    ecornn_device_close(side.device);
+    side_close(&side, block);
 }
 
 START_TEST(sums_are_packed)
@@ -177,9 +184,9 @@ static void check_runs(const struct side *side, const char *problem, const struc
 static void check_given(const char *device, const char *problem)
 {
     struct side side;
-    struct block one, two, three;
+    struct block block[BLOCKS];
     void *blocks[4];
-    side_open(&side, device, problem);
+    side_open(&side, device, problem, block);
     const size_t rows = (size_t)(side.desc.steps * side.desc.batch),
                  bytes = rows * (size_t)side.desc.hidden * 2 * sizeof(double),
                  room[4] = {rows * (size_t)side.desc.input * sizeof(double), bytes,
@@ -192,20 +199,13 @@ static void check_given(const char *device, const char *problem)
     for (size_t i = 0; i < rows * (size_t)side.desc.input; i++)
         eco_type_set(x, i, side.desc.type, (double)(i % 13) / 8 - 0.75);
     check_ok(ecornn_upload(side.device, blocks[0], x, room[0]));
-    block_open(&side, &one, 1);
-    block_open(&side, &two, 2);
-    block_open(&side, &three, 3);
-    check_runs(&side, problem, &one, NULL, blocks, bytes);
-    check_runs(&side, problem, &one, &two, blocks, bytes);
-    check_runs(&side, problem, &three, &two, blocks, bytes);
+    check_runs(&side, problem, &block[0], NULL, blocks, bytes);
+    check_runs(&side, problem, &block[0], &block[1], blocks, bytes);
+    check_runs(&side, problem, &block[2], &block[1], blocks, bytes);
     free(x);
     for (int k = 0; k < 4; k++)
         ecornn_free(side.device, blocks[k]);
-    ecornn_free(side.device, one.memory);
-    ecornn_free(side.device, two.memory);
-    ecornn_free(side.device, three.memory);
-    ecornn_plan_free(side.plan);
-    ecornn_device_close(side.device);
+    side_close(&side, block);
 }
 
 /* Matrices as products read them, misaligned ones, and ones with padding; many steps, one step,

@@ -104,8 +104,9 @@ static int number_of_texts;
 
 static void compile(const struct ecornn_cell *cell, ecornn_type type, int a)
 {
-    struct eco_code code =
-        compile_text(eco_cell_text(cell, type, number_of_texts++ % 2), architecture[a]);
+    const struct eco_problem problem = {
+        .cell = cell, .type = type, .resets = number_of_texts++ % 2};
+    struct eco_code code = compile_text(eco_cell_text(&problem), architecture[a]);
     check_kernels(cell, &code);
     eco_free(code.data);
 }
@@ -133,11 +134,14 @@ END_TEST
 /* number: bit 0 is set for the backward kernel, bit 1 for one with resets. */
 static void compile_persistent(const struct ecornn_cell *cell, int kind, int number, int place)
 {
+    const ecornn_type type = kind == ECO_BF16_IN_BF16 ? ECORNN_BF16
+                             : kind == ECO_F16_IN_F16 ? ECORNN_F16
+                                                      : ECORNN_F32;
+    const struct eco_problem problem = {.cell = cell, .type = type, .resets = number / 2 % 2};
     char *text = eco_persistent_text(&(struct eco_persistent_source){
-        .cell = cell,
+        .problem = &problem,
         .kind = &eco_persistent_kinds[kind],
         .backward = number % 2,
-        .resets = number / 2 % 2,
         .place = place,
         .kept = number % 2,
         .usual = {.even = number % 2, .single = place % 2, .pieces = place % 3 * 2}});
@@ -213,9 +217,10 @@ END_TEST
 /* more: resets, and states of every step. */
 static void compile_scan(const struct ecornn_cell *cell, ecornn_type type, int a, bool more)
 {
+    const struct eco_problem problem = {.cell = cell, .type = type, .resets = more, .states = more};
     for (int backward = 0; backward < 2; backward++) {
-        const struct eco_scan_source source = {cell, type, more, more, backward};
-        struct eco_code code = compile_text(eco_scan_text(&source), architecture[a]);
+        struct eco_code code = compile_text(
+            eco_scan_text(&(struct eco_scan_source){&problem, backward}), architecture[a]);
         ck_assert(contains(&code, backward ? "scan_backward" : "scan_forward"));
         eco_free(code.data);
     }

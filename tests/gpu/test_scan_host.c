@@ -65,9 +65,9 @@ static void write_text(const struct kernel *kernel, bool backward, const char *p
     snprintf(inside, sizeof inside, "%s.cell", kernel->cell);
     ck_assert_msg(source_read(inside, text, sizeof text), "%s", inside);
     ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
-    const struct eco_scan_source source = {cell, kernel->rows, kernel->resets, kernel->states,
-                                           backward};
-    char *printed = eco_scan_text(&source);
+    const struct eco_problem problem = {
+        .cell = cell, .type = kernel->rows, .resets = kernel->resets, .states = kernel->states};
+    char *printed = eco_scan_text(&(struct eco_scan_source){&problem, backward});
     FILE *file = fopen(path, "w");
     ck_assert_ptr_nonnull(printed);
     ck_assert_ptr_nonnull(file);

@@ -81,7 +81,7 @@ static void draw_run(int seed)
     if (below(2))
         for (int n = 0; n < run.N; n++)
             run.lengths.push_back(below(run.T + 1));
-    if (SCAN_RESETS)
+    if (HAS_RESETS)
         for (int i = 0; i < run.T * run.N; i++)
             run.resets.push_back(below(100) < (seed % 5 ? 10 : 1));
     fill_sums(run.acc, all * SCAN_ACCS, 1);
@@ -396,7 +396,7 @@ static void check_backward(bool falling)
             backward_unit(n, u, before, dacc, dsum, carried);
             for (int s = 0; s < SCAN_STATES; s++) {
                 compare("the carried gradient", 0, n, u, carry[s][place], carried[s][place]);
-                if (SCAN_RESETS && !is_dsum[s].empty())
+                if (HAS_RESETS && !is_dsum[s].empty())
                     compare("the gradient of a start", 0, n, u, is_dsum[s][place], dsum[s][place]);
             }
             for (int t = 0; t < run.T; t++)
