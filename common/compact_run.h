@@ -17,16 +17,15 @@
 
 struct eco_compact_run {
     int32_t T, N;
-    /* The caller's; NULL: all steps count, there are no resets, all rows have T. */
-    const uint8_t *mask, *resets; /* [T,N] */
-    const int32_t *whole;         /* [N] */
+    /* The caller's; NULL: all steps count, all rows have T. */
+    const uint8_t *mask;  /* [T,N] */
+    const int32_t *whole; /* [N] */
     /* The compacted run's. */
-    int32_t *counted; /* [T,N]: number of counted steps of the row up to and including this one */
-    int32_t *lengths; /* [N]: number of counted steps */
-    uint8_t *run_resets; /* [T,N]; NULL: no resets */
-    bool repeats;        /* padding repeats the last output */
-    bool reversed[2];    /* by direction */
-    int32_t directions;  /* number of directions */
+    int32_t *counted;   /* [T,N]: number of counted steps of the row up to and including this one */
+    int32_t *lengths;   /* [N]: number of counted steps */
+    bool repeats;       /* padding repeats the last output */
+    bool reversed[2];   /* by direction */
+    int32_t directions; /* number of directions */
 };
 
 enum eco_compact_kind {

@@ -135,4 +135,19 @@ struct eco_args {
     bool accumulate;
 };
 
+/* Does the caller give gradients of the states of every step? */
+static inline bool eco_args_have_dstates(const struct eco_args *args)
+{
+    bool any = false;
+    for (int s = 0; s < ECO_MAX_STATES; s++)
+        any = any || args->dstates[s] != NULL;
+    return any;
+}
+
+/* Does every row go through all steps, and its states from each step to the next? */
+static inline bool eco_args_whole(const struct eco_args *args)
+{
+    return args->lengths == NULL && args->resets == NULL;
+}
+
 #endif /* ECO_PLAN_H */

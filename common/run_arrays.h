@@ -15,8 +15,9 @@
 #include "common/plan.h"
 
 enum eco_array_shape {
-    ECO_ARRAY_LENGTHS, /* [N] of int32_t */
-    ECO_ARRAY_MARKS,   /* [T,N] of bytes */
+    ECO_ARRAY_ROWS,    /* [N] of int32_t, rows of other arrays */
+    ECO_ARRAY_LENGTHS, /* [N] of int32_t, numbers of steps */
+    ECO_ARRAY_MARKS,   /* [T,N] of bytes, one for each step of a row */
     ECO_ARRAY_INPUT,   /* [T,N,I] */
     ECO_ARRAY_OUTPUT,  /* [T,N,D*P] */
     ECO_ARRAY_STATE,   /* [L*D,N,width] for each state */
@@ -51,6 +52,9 @@ struct eco_run_array {
 
 enum {
     ECO_IO_ARRAYS = 13,
+    ECO_STEP_ARRAYS = 3,  /* of these, the ones that eco_is_step_array() finds, in their order; */
+    ECO_STEP_LENGTHS = 0, /* two of them by name */
+    ECO_STEP_MASK = 2,
     ECO_RUN_ARRAYS = ECO_IO_ARRAYS + 7,
     ECO_RUN_POINTERS = ECO_RUN_ARRAYS + 8 * (ECO_MAX_STATES - 1) /* of eight, one for each state */
 };
@@ -61,6 +65,13 @@ extern const struct eco_run_array eco_run_array[ECO_RUN_ARRAYS];
 static inline int eco_run_arrays(const struct eco_args *args)
 {
     return args->backward ? ECO_RUN_ARRAYS : ECO_IO_ARRAYS;
+}
+
+/* Does it say something of each step of a row: whether it counts, or the states restart?  What
+ * changes the steps of a run changes these arrays with them. */
+static inline bool eco_is_step_array(const struct eco_run_array *array)
+{
+    return array->shape == ECO_ARRAY_LENGTHS || array->shape == ECO_ARRAY_MARKS;
 }
 
 /* Its name without that of the structure. */

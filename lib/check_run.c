@@ -87,7 +87,8 @@ struct eco_array_rules eco_array_rules(const struct eco_problem *problem,
                                     .required = is_empty(args)   ? ECO_NEVER_REQUIRED
                                                 : args->backward ? ECO_IN_RUNS | ECO_IN_BACKWARD
                                                                  : ECO_IN_RUNS,
-                                    .alignment = {[ECO_ARRAY_LENGTHS] = sizeof(int32_t),
+                                    .alignment = {[ECO_ARRAY_ROWS] = sizeof(int32_t),
+                                                  [ECO_ARRAY_LENGTHS] = sizeof(int32_t),
                                                   [ECO_ARRAY_MARKS] = 1,
                                                   [ECO_ARRAY_INPUT] = element,
                                                   [ECO_ARRAY_OUTPUT] = element,

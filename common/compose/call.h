@@ -70,7 +70,7 @@ struct eco_unpack {
     bool add;
 };
 
-/* Fills counted, lengths and run_resets of a compacted run; args: the caller's, to check. */
+/* Fills counted and lengths of a compacted run; args: the caller's, to check. */
 struct eco_count {
     const struct eco_compact_run *run;
     const struct eco_args *args;

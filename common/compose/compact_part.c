@@ -21,13 +21,8 @@ static void count(const struct eco_compact_run *run, int32_t n)
 {
     int32_t counted = 0;
     for (int32_t t = 0; t < run->T; t++) {
-        const size_t at = (size_t)t * (size_t)run->N + (size_t)n;
-        if (eco_compact_is_counted(run, t, n)) {
-            if (run->run_resets != NULL)
-                run->run_resets[(size_t)counted * (size_t)run->N + (size_t)n] = run->resets[at];
-            counted++;
-        }
-        run->counted[at] = counted;
+        counted += eco_compact_is_counted(run, t, n);
+        run->counted[(size_t)t * (size_t)run->N + (size_t)n] = counted;
     }
     run->lengths[n] = counted;
 }

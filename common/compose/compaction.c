@@ -23,6 +23,7 @@ static void *take(struct blocks *blocks, size_t element, size_t rows, size_t wid
 struct copies {
     void *x, *y, *dy, *dx;
     void *states[ECO_MAX_STATES]; /* backward: their gradients */
+    void *resets;
 };
 
 static struct copies place_copies(struct eco_compact_run *run, const struct eco_layout *layout,
@@ -35,7 +36,7 @@ static struct copies place_copies(struct eco_compact_run *run, const struct eco_
     struct copies copies = {.x = NULL};
     run->counted = take(blocks, sizeof *run->counted, rows, 1);
     run->lengths = take(blocks, sizeof *run->lengths, N, 1);
-    run->run_resets = take(blocks, problem->resets ? 1 : 0, rows, 1);
+    copies.resets = take(blocks, problem->resets ? 1 : 0, rows, 1);
     copies.x = take(blocks, element, rows, I);
     copies.y = take(blocks, element, rows, output);
     if (layout->training) {
@@ -108,6 +109,17 @@ static struct eco_compact_move states_of(const struct eco_layout *layout,
                                      .width = (int32_t)width};
 }
 
+/* A move of bytes that steps have: [T,N] also where x is [N,T,I]. */
+static struct eco_compact_move marks_of(const struct eco_layout *layout)
+{
+    return (struct eco_compact_move){.kind = ECO_COMPACT_GATHER,
+                                     .type = ECORNN_S8,
+                                     .step = (size_t)layout->N,
+                                     .row = 1,
+                                     .lanes = 1,
+                                     .width = 1};
+}
+
 static struct eco_compact_move between(struct eco_compact_move move, const void *from, void *to)
 {
     move.from = from;
@@ -145,7 +157,6 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
                                           .run = {.T = args->T,
                                                   .N = args->N,
                                                   .mask = args->mask,
-                                                  .resets = args->resets,
                                                   .whole = args->lengths,
                                                   .repeats = problem->repeats,
                                                   .directions = problem->D}};
@@ -153,11 +164,9 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
         compaction->run.reversed[d] = eco_problem_reversed(problem, d);
     const struct copies copies = place_copies(&compaction->run, layout, &blocks);
     struct eco_args *const inside = &compaction->inside;
-    if (args->resets == NULL)
-        compaction->run.run_resets = NULL;
     inside->mask = NULL;
     inside->lengths = compaction->run.lengths;
-    inside->resets = compaction->run.run_resets;
+    inside->resets = copy_if(args->resets, copies.resets);
     inside->x = copies.x;
     inside->y = copy_if(args->y, copies.y);
     const struct eco_compact_move x = rows_of(layout, ECO_COMPACT_GATHER, false),
@@ -168,6 +177,7 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
     compaction->in[compaction->ins++] =
         (struct eco_call){ECO_CALL_COUNT, {.count = {&compaction->run, args}}};
     add(compaction, false, between(x, args->x, copies.x));
+    add(compaction, false, between(marks_of(layout), args->resets, copies.resets));
     add_states(compaction, layout, &copies);
     if (!args->backward) {
         add(compaction, true, between(repeats, inside->y, args->y));

@@ -37,6 +37,7 @@ static size_t bytes_of(const struct models *models, const struct eco_run_array *
                  state = (size_t)problem->L * D * element *
                          (array->count > 1 ? (size_t)eco_problem_width(problem, s) : 0);
     const size_t bytes[ECO_ARRAY_SHAPES] = {
+        [ECO_ARRAY_ROWS] = N * sizeof(int32_t),
         [ECO_ARRAY_LENGTHS] = N * sizeof(int32_t),
         [ECO_ARRAY_MARKS] = rows,
         [ECO_ARRAY_INPUT] = rows * (size_t)problem->I * element,

@@ -7,6 +7,7 @@
 
 #include "common/backend.h"
 #include "common/net_text.h"
+#include "common/run_arrays.h"
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
@@ -33,10 +34,10 @@ struct eco_net_piece {
     /* Bytes before its output, [copies,T,N,output], in the reserve; and in the workspace, where the
      * gradient of the output has the same place.  Unused for the last piece, whose output is y. */
     size_t value, slot;
-    /* Do its output's steps have lengths, a mask and resets of their own?  Bytes before these,
-     * [copies,N] and [copies,T,N], in the workspace. */
+    /* Do its output's steps have step arrays (run_arrays.h) of their own, one for each copy?  Bytes
+     * before these in the workspace. */
     bool counts;
-    size_t lengths, mask, resets;
+    size_t step_array[ECO_STEP_ARRAYS];
 };
 
 struct eco_net_plan {
@@ -75,8 +76,7 @@ struct eco_net_run {
     struct eco_args args;              /* of the net, checked */
     const struct eco_args *states;     /* of each layer, only its arrays of states; or NULL */
     int32_t steps[ECO_NET_PIECES + 1]; /* steps of each piece's input, then of y */
-    const int32_t *lengths[ECO_NET_PIECES + 1];
-    const uint8_t *mask[ECO_NET_PIECES + 1], *resets[ECO_NET_PIECES + 1];
+    const void *step_array[ECO_NET_PIECES + 1][ECO_STEP_ARRAYS]; /* of these */
     void *value[ECO_NET_PIECES + 1];  /* each piece's input, beginning with x, then y */
     void *dvalue[ECO_NET_PIECES + 1]; /* their gradients; NULL: zeros, or not needed */
 };

@@ -111,8 +111,25 @@ static void place_slot(struct eco_net_plan *plan, const struct turns *turns, int
         piece->value = eco_arena_take(reserve, bytes);
 }
 
-/* Counts the copies of every piece's input, and places lengths, masks and resets where they change:
- * after a join, and after the first layers if models share what these read. */
+/* Places the step arrays of the output of piece p, of each of its copies. */
+static void place_step_arrays(struct eco_net_plan *plan, int p, struct eco_arena *workspace)
+{
+    for (int a = 0, k = 0; k < ECO_STEP_ARRAYS; a++) {
+        const struct eco_run_array *const array = &eco_run_array[a];
+        if (!eco_is_step_array(array))
+            continue;
+        const struct eco_size lengths = eco_arena_numbers(
+            sizeof(int32_t), (size_t)plan->sizes.batch, (size_t)eco_net_copies(plan, p + 1), 1);
+        if ((array->flag & ~eco_net_problem(plan)->flags) == 0)
+            plan->piece[p].step_array[k] = eco_arena_take(
+                workspace,
+                array->shape == ECO_ARRAY_LENGTHS ? lengths : bytes_of(plan, p + 1, 1, 1));
+        k++;
+    }
+}
+
+/* Counts the copies of every piece's input, and places step arrays where they change: after a join,
+ * and after the first layers if models share what these read. */
 static void place_counts(struct eco_net_plan *plan, struct eco_arena *workspace)
 {
     const struct eco_problem *const problem = eco_net_problem(plan);
@@ -123,17 +140,9 @@ static void place_counts(struct eco_net_plan *plan, struct eco_arena *workspace)
     }
     for (int p = 0; p < plan->pieces; p++) {
         struct eco_net_piece *const piece = &plan->piece[p];
-        const int32_t copies = eco_net_copies(plan, p + 1);
-        piece->counts = piece->join > 1 || piece->copies != copies;
-        if (!piece->counts)
-            continue;
-        piece->lengths =
-            eco_arena_take(workspace, eco_arena_numbers(sizeof(int32_t), (size_t)plan->sizes.batch,
-                                                        (size_t)copies, 1));
-        if (problem->masks)
-            piece->mask = eco_arena_take(workspace, bytes_of(plan, p + 1, 1, 1));
-        if (problem->resets)
-            piece->resets = eco_arena_take(workspace, bytes_of(plan, p + 1, 1, 1));
+        piece->counts = piece->join > 1 || piece->copies != eco_net_copies(plan, p + 1);
+        if (piece->counts)
+            place_step_arrays(plan, p, workspace);
     }
 }
 

@@ -15,6 +15,23 @@ static void *in_workspace(const struct eco_net_run *run, size_t bytes)
     return eco_after(run->args.workspace, bytes);
 }
 
+/* The arguments of a run over the steps of copy m of piece p's input, or, after the last piece, y.
+ */
+static struct eco_args args_at(const struct eco_net_run *run, int p, size_t m)
+{
+    struct eco_args args = run->args;
+    const size_t lengths = (size_t)args.N * sizeof(int32_t),
+                 marks = (size_t)args.N * (size_t)run->steps[p];
+    args.T = run->steps[p];
+    for (int a = 0, k = 0; k < ECO_STEP_ARRAYS; a++)
+        if (eco_is_step_array(&eco_run_array[a])) {
+            const size_t bytes = eco_run_array[a].shape == ECO_ARRAY_LENGTHS ? lengths : marks;
+            eco_run_array_set(&args, &eco_run_array[a], 0,
+                              eco_after(run->step_array[p][k++], m * bytes));
+        }
+    return args;
+}
+
 static bool is_last(const struct eco_net_run *run, int p)
 {
     return p == run->plan->pieces - 1;
@@ -27,12 +44,15 @@ static bool is_view(const struct eco_net_run *run, int p)
 {
     const struct eco_net_piece *const piece = &run->plan->piece[p];
     const struct eco_problem *const problem = eco_net_problem(run->plan);
-    const bool dense = problem->batch_major || run->args.N == 1,
-               zeros = run->mask[p] == NULL && !(problem->repeats && run->lengths[p] != NULL);
+    const bool dense = problem->batch_major || run->args.N == 1;
     if (piece->layers > 0 || is_last(run, p))
         return false;
-    return piece->dropout > 0 ? run->args.reserve == NULL
-                              : p > 0 && dense && run->steps[p] % piece->join == 0 && zeros;
+    if (piece->dropout > 0)
+        return run->args.reserve == NULL;
+    const void *const *const given = run->step_array[p];
+    const bool zeros =
+        given[ECO_STEP_MASK] == NULL && !(problem->repeats && given[ECO_STEP_LENGTHS] != NULL);
+    return p > 0 && dense && run->steps[p] % piece->join == 0 && zeros;
 }
 
 static void *output_of(const struct eco_net_run *run, int p)
@@ -45,29 +65,34 @@ static void *output_of(const struct eco_net_run *run, int p)
                                      : in_workspace(run, run->plan->piece[p].slot);
 }
 
-/* What counts in the output of a piece: as in its input, or an array of its own. */
-static void *counts_of(const struct eco_net_run *run, int p, const void *of_input, size_t bytes)
+/* Finds the step arrays of x, then those of the output of each piece: as those of its input, or of
+ * its own. */
+static void begin_step_arrays(struct eco_net_run *run)
 {
-    return of_input != NULL && run->plan->piece[p].counts ? in_workspace(run, bytes)
-                                                          : eco_after(of_input, 0);
+    const struct eco_args *const args = &run->args;
+    for (int a = 0, k = 0; k < ECO_STEP_ARRAYS; a++)
+        if (eco_is_step_array(&eco_run_array[a]))
+            run->step_array[0][k++] =
+                args->T > 0 && args->N > 0 ? eco_run_array_get(args, &eco_run_array[a], 0) : NULL;
+    for (int p = 0; p < run->plan->pieces; p++)
+        for (int k = 0; k < ECO_STEP_ARRAYS; k++) {
+            const struct eco_net_piece *const piece = &run->plan->piece[p];
+            const void *const of_input = run->step_array[p][k];
+            run->step_array[p + 1][k] = of_input != NULL && piece->counts
+                                            ? in_workspace(run, piece->step_array[k])
+                                            : of_input;
+        }
 }
 
 void eco_net_begin(struct eco_net_run *run)
 {
     const struct eco_net_plan *const plan = run->plan;
-    const struct eco_args *const args = &run->args;
-    const bool runs = args->T > 0 && args->N > 0;
-    run->steps[0] = args->T;
-    run->lengths[0] = runs ? args->lengths : NULL;
-    run->mask[0] = runs ? args->mask : NULL;
-    run->resets[0] = runs ? args->resets : NULL;
-    run->value[0] = eco_after(args->x, 0);
+    run->steps[0] = run->args.T;
+    run->value[0] = eco_after(run->args.x, 0);
+    begin_step_arrays(run);
     for (int p = 0; p < plan->pieces; p++) {
         const struct eco_net_piece *const piece = &plan->piece[p];
         run->steps[p + 1] = eco_joined(run->steps[p], piece->join);
-        run->lengths[p + 1] = counts_of(run, p, run->lengths[p], piece->lengths);
-        run->mask[p + 1] = counts_of(run, p, run->mask[p], piece->mask);
-        run->resets[p + 1] = counts_of(run, p, run->resets[p], piece->resets);
         run->value[p + 1] = output_of(run, p);
     }
 }
@@ -133,11 +158,7 @@ struct eco_args eco_net_layer_args(const struct eco_net_run *run, int k)
 {
     const int p = piece_of(run->plan, k);
     const struct eco_net_layer *const layer = &run->plan->layer[k];
-    struct eco_args args = run->args;
-    args.T = run->steps[p];
-    args.lengths = run->lengths[p];
-    args.mask = run->mask[p];
-    args.resets = run->resets[p];
+    struct eco_args args = args_at(run, p, 0);
     args.x = run->value[p];
     args.y = y_of(run, p, k);
     args.dy = dy_of(run, p, k);
@@ -207,8 +228,8 @@ static void join_steps(const struct eco_net_run *run, int p, void *const *value,
     const struct eco_net_piece *const piece = &run->plan->piece[p];
     const struct eco_join steps = {.narrow = value[p],
                                    .wide = value[p + 1],
-                                   .lengths = run->lengths[p],
-                                   .mask = run->mask[p],
+                                   .lengths = run->step_array[p][ECO_STEP_LENGTHS],
+                                   .mask = run->step_array[p][ECO_STEP_MASK],
                                    .steps = piece->join,
                                    .width = piece->input,
                                    .row = piece->output};
@@ -330,40 +351,33 @@ static void run_layers(const struct eco_net_run *run, int p, struct eco_sequence
 
 /* ---- forward and back ------------------------------------------------------------------------ */
 
-/* Finds lengths, masks and resets of the output of piece p for one of its copies. */
+/* Fills the step arrays of the output of piece p for one of its copies. */
 static void count_copy(const struct eco_net_run *run, int p, size_t m,
                        struct eco_sequence *sequence)
 {
-    const int32_t N = run->args.N, steps = run->plan->piece[p].join;
-    const size_t in = eco_net_copies(run->plan, p) > 1 ? m : 0,
-                 rows = in * (size_t)run->steps[p] * (size_t)N,
-                 out = m * (size_t)run->steps[p + 1] * (size_t)N;
+    const struct eco_args in = args_at(run, p, eco_net_copies(run->plan, p) > 1 ? m : 0),
+                          out = args_at(run, p + 1, m);
+    const int32_t steps = run->plan->piece[p].join;
     const struct eco_join_lengths lengths = {
-        .to = eco_after(run->lengths[p + 1], m * (size_t)N * sizeof(int32_t)),
-        .from = eco_after(run->lengths[p], in * (size_t)N * sizeof(int32_t)),
-        .N = N,
-        .steps = steps};
-    struct eco_join_bytes bytes = {.to = eco_after(run->mask[p + 1], out),
-                                   .from = eco_after(run->mask[p], rows),
-                                   .mask = eco_after(run->mask[p], rows),
-                                   .lengths = lengths.from,
-                                   .T = run->steps[p],
-                                   .U = run->steps[p + 1],
-                                   .N = N,
-                                   .steps = steps};
+        .to = eco_after(out.lengths, 0), .from = in.lengths, .N = in.N, .steps = steps};
+    struct eco_join_bytes bytes = {
+        .mask = in.mask, .lengths = in.lengths, .T = in.T, .U = out.T, .N = in.N, .steps = steps};
     if (lengths.to != NULL)
         eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_LENGTHS, {.lengths = lengths}}, 1);
-    if (bytes.to != NULL)
-        eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_BYTES, {.bytes = bytes}}, 1);
-    bytes.to = eco_after(run->resets[p + 1], out);
-    bytes.from = eco_after(run->resets[p], rows);
-    if (bytes.to != NULL)
-        eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_BYTES, {.bytes = bytes}}, 1);
+    for (int a = 0; a < ECO_IO_ARRAYS; a++) {
+        bytes.to = eco_after(eco_run_array_get(&out, &eco_run_array[a], 0), 0);
+        bytes.from = eco_run_array_get(&in, &eco_run_array[a], 0);
+        if (eco_run_array[a].shape == ECO_ARRAY_MARKS && bytes.to != NULL)
+            eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_BYTES, {.bytes = bytes}}, 1);
+    }
 }
 
 static void count(const struct eco_net_run *run, struct eco_sequence *sequence)
 {
-    for (int p = 0; p < run->plan->pieces; p++)
+    bool any = false;
+    for (int k = 0; k < ECO_STEP_ARRAYS; k++)
+        any = any || run->step_array[0][k] != NULL;
+    for (int p = 0; any && p < run->plan->pieces; p++)
         for (int m = 0; run->plan->piece[p].counts && m < eco_net_copies(run->plan, p + 1); m++)
             count_copy(run, p, (size_t)m, sequence);
 }

@@ -39,7 +39,7 @@ struct eco_tangent_areas {
     char *dboth, *dcell;   /* [T,N,2I], [T,N,I]: dx of the two plans */
     char *dy, *dy_tangent; /* [T,N,D*H]: of a layer that is not the last */
     char *dinitial;        /* [S,D,N,H] */
-    char *dreset;          /* the same, with resets */
+    char *dreset;          /* the same, of the states that rows restart from */
     char *dropped;         /* [T,N,D*H]: tangent of a layer's input after dropout */
     /* of a layer */
     char *both_weights, *cell_weights, *both_reserve, *cell_reserve;

@@ -157,15 +157,16 @@ static void *layer_of(const struct eco_tangent_run *run, const void *states)
 /* The arguments of a run of either plan, without x, y, states, weights and reserve. */
 static struct eco_args args_of(const struct eco_tangent_run *run)
 {
-    return (struct eco_args){.T = run->args.T,
-                             .N = run->args.N,
-                             .lengths = run->args.lengths,
-                             .resets = run->args.resets,
-                             .mask = run->args.mask,
-                             .first_step = run->args.first_step,
-                             .first_row = run->args.first_row,
-                             .workspace = run->at.workspace,
-                             .seed = run->args.seed};
+    struct eco_args args = {.T = run->args.T,
+                            .N = run->args.N,
+                            .first_step = run->args.first_step,
+                            .first_row = run->args.first_row,
+                            .workspace = run->at.workspace,
+                            .seed = run->args.seed};
+    for (int a = 0; a < ECO_IO_ARRAYS; a++)
+        if (eco_is_step_array(&eco_run_array[a]))
+            eco_run_array_copy(&args, &run->args, &eco_run_array[a]);
+    return args;
 }
 
 static struct eco_args both_args(const struct eco_tangent_run *run, bool backward)
@@ -195,9 +196,12 @@ static struct eco_args cell_args(const struct eco_tangent_run *run, const void *
     args.y = is_last(run) && run->args.y ? run->args.y : run->at.y;
     args.weights = run->at.cell_weights;
     args.reserve = run->plan->problem.training ? run->at.cell_reserve : NULL;
-    for (int s = 0; s < run->plan->states; s++) {
-        args.initial[s] = layer_of(run, run->args.initial[s]);
-        args.reset_state[s] = layer_of(run, run->args.reset_state[s]);
+    for (int a = 0; a < ECO_IO_ARRAYS; a++) {
+        const struct eco_run_array *const array = &eco_run_array[a];
+        for (int s = 0; s < run->plan->states && array->shape == ECO_ARRAY_STATE; s++)
+            if (!array->output)
+                eco_run_array_set(&args, array, s,
+                                  layer_of(run, eco_run_array_get(&run->args, array, s)));
     }
     return args;
 }

@@ -254,7 +254,7 @@ const struct eco_run_array eco_run_array[ECO_RUN_ARRAYS] = {
     {IO(reset_state),        IN,  EACH(STATE),            NEVER,           BOTH,     FLAG(RESETS)},
     {IO(mask),               IN,  ONE(MARKS),             NEVER,           ITS,      FLAG(MASK)},
     {IO(states),             OUT, EACH(STATES),           NEVER,           NONE,     FLAG(ALL_STATES)},
-    {IO(rows),               IN,  ONE(LENGTHS),           NEVER,           NONE,     FLAG(STREAMS)},
+    {IO(rows),               IN,  ONE(ROWS),              NEVER,           NONE,     FLAG(STREAMS)},
     {GRADIENT(dy),           IN,  ONE(OUTPUT),            NEVER,           BOTH,     ALL},
     {GRADIENT(dfinal),       IN,  EACH(STATE),            NEVER,           BOTH,     ALL},
     {GRADIENT(dx),           OUT, ONE(INPUT),             NEVER,           ITS,      ALL},

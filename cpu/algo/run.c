@@ -24,7 +24,7 @@ static const eco_cpu_kernel ops[ECO_OP_KINDS] = {
 /* Does the run scan in blocks of time? */
 static bool has_blocks(const struct eco_cpu_request *request, const struct eco_args *args)
 {
-    return args->lengths == NULL && args->resets == NULL && args->T >= request->block_from;
+    return eco_args_whole(args) && args->T >= request->block_from;
 }
 
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,

@@ -282,10 +282,9 @@ static bool may_have_line(const struct step *step)
     const struct eco_cpu_run *run = step->run;
     const struct eco_args *args = run->args;
     return run->products->line != NULL && run->own_units && run->count == 1 && args->N == 1 &&
-           step->bound->op->t1 - step->bound->op->t0 >= LEAST_STEPS && args->lengths == NULL &&
-           args->resets == NULL && args->rows == NULL && step->bound->save.first == NULL &&
-           run->lowered->n_forward == 1 && run->problem->H <= ECO_LINE_UNITS &&
-           !run->problem->projected && !run->problem->states;
+           step->bound->op->t1 - step->bound->op->t0 >= LEAST_STEPS && eco_args_whole(args) &&
+           args->rows == NULL && step->bound->save.first == NULL && run->lowered->n_forward == 1 &&
+           run->problem->H <= ECO_LINE_UNITS && !run->problem->projected && !run->problem->states;
 }
 
 /* Runs all steps by one kernel, if there is one. */

@@ -23,11 +23,8 @@ static __global__ void count_steps(const __grid_constant__ struct eco_compact_ru
         const bool counts = t < run.T && eco_compact_is_counted(&run, t, n);
         const unsigned all = __ballot_sync(~0u, counts);
         const int32_t counted = before + __popc(all & (~0u >> (WARP - 1 - lane)));
-        const int64_t at = (int64_t)t * run.N + n;
         if (t < run.T)
-            run.counted[at] = counted;
-        if (counts && run.run_resets)
-            run.run_resets[(int64_t)(counted - 1) * run.N + n] = run.resets[at];
+            run.counted[(int64_t)t * run.N + n] = counted;
         before += __popc(all);
     }
     if (lane == 0)
@@ -151,7 +148,8 @@ static const void *compact_kernel(struct eco_compact_move *move)
         take_pieces(move, sizeof(uint4));
         return (const void *)move_pieces<uint4>;
     }
-    return element == 2   ? (const void *)move_pieces<uint16_t>
+    return element == 1   ? (const void *)move_pieces<uint8_t>
+           : element == 2 ? (const void *)move_pieces<uint16_t>
            : element == 4 ? (const void *)move_pieces<uint32_t>
                           : (const void *)move_pieces<uint64_t>;
 }

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* counted, lengths and run_resets of a run. */
+/* counted and lengths of a run. */
 cudaError_t eco_launch_count(const struct eco_compact_run *run, cudaStream_t stream);
 cudaError_t eco_launch_compact(const struct eco_compact_run *run,
                                const struct eco_compact_move *move, cudaStream_t stream);

@@ -145,7 +145,7 @@ static struct eco_plane projected_state(const struct eco_gpu_run *run,
                                         const struct eco_bound *bound, int32_t t)
 {
     const struct eco_plane y = eco_gpu_plane(&bound->y, t);
-    if (!run->problem->projected || run->args->lengths != NULL || run->args->resets != NULL)
+    if (!run->problem->projected || !eco_args_whole(run->args))
         return (struct eco_plane){0};
     if (y.data != NULL)
         return t == bound->last || y.row > INT32_MAX ? (struct eco_plane){0} : y;

@@ -39,9 +39,8 @@ static void point_at_step(struct step *step, int32_t t)
 static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     struct eco_acc_range span, more;
-    return run->problem->projected && run->args->lengths == NULL && run->args->resets == NULL &&
-           run->args->dstates[0] == NULL && bound->dy.first != NULL &&
-           bound->dy.type == bound->h.type &&
+    return run->problem->projected && eco_args_whole(run->args) && run->args->dstates[0] == NULL &&
+           bound->dy.first != NULL && bound->dy.type == bound->h.type &&
            eco_acc_range_next(run->lowered, ECO_WEIGHT_RECURRENT, 0, &span) &&
            !eco_acc_range_next(run->lowered, ECO_WEIGHT_RECURRENT, span.end, &more);
 }
@@ -106,21 +105,13 @@ static void project_back(struct step *step, int32_t t)
     call->carry[0] = NULL;
 }
 
-static bool has_dstates(const struct eco_args *args)
-{
-    bool any = false;
-    for (int s = 0; s < ECO_MAX_STATES; s++)
-        any = any || args->dstates[s] != NULL;
-    return any;
-}
-
 /* Does the cell leave 0 as the gradient of the state before, so that a product with R may replace
  * it instead of adding to it? Not in rows that have ended, where the gradient stays. */
 static bool is_replaced(const struct step *step, int state)
 {
     const struct eco_gpu_run *run = step->run;
     return eco_wide_leaves_zero(run->lowered, state) && !run->problem->projected &&
-           run->args->lengths == NULL && run->args->resets == NULL;
+           eco_args_whole(run->args);
 }
 
 /* ---- products in slices ---------------------------------------------------------------------- */
@@ -136,8 +127,8 @@ static int32_t slices_of(struct step *step)
     const struct eco_gpu_run *run = step->run;
     const struct eco_args *args = run->args;
     const int32_t planes = run->layout->request.gpu.carry_planes;
-    if (planes <= 1 || args->T < ECO_WIDE_CUT_STEPS || args->lengths != NULL ||
-        args->resets != NULL || has_dstates(args))
+    if (planes <= 1 || args->T < ECO_WIDE_CUT_STEPS || !eco_args_whole(args) ||
+        eco_args_have_dstates(args))
         return 1;
     point_at_step(step, 1); /* any step between the first and the last has the same alignment */
     const bool takes = eco_wide_takes_back(run, &step->call);
@@ -266,7 +257,7 @@ static void run_step(struct step *step, int32_t t)
         if (state >= 0 && !is_unwanted(step, t, state) && is_replaced(step, state))
             call->replaced |= (uint16_t)(1u << state);
     }
-    if (has_dstates(run->args))
+    if (eco_args_have_dstates(run->args))
         add_dstates(step, t);
     if (run->problem->projected)
         project_back(step, t);
@@ -317,7 +308,7 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_bound *bound)
     if (run->args->dweights != NULL)
         eco_gpu_patch_states(run, bound, op->t0, op->t1);
     begin_dh(run, bound);
-    run->cuts_before = has_dstates(run->args);
+    run->cuts_before = eco_args_have_dstates(run->args);
     step.halves = eco_gpu_halves_back(run);
     if (step.halves)
         step.f16 = eco_gpu_scaled_f16_steps(run, op);

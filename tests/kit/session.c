@@ -50,7 +50,7 @@ static void set(unsigned char *to, const struct eco_run_array *row, size_t i, ec
                 double value)
 {
     const int32_t length = (int32_t)value;
-    if (row->shape == ECO_ARRAY_LENGTHS)
+    if (row->shape <= ECO_ARRAY_LENGTHS)
         memcpy(to + i * sizeof length, &length, sizeof length);
     else if (row->shape == ECO_ARRAY_MARKS)
         to[i] = (unsigned char)value;
@@ -64,7 +64,7 @@ static void make_input(struct session *session, struct buffer *buffer,
 {
     const struct array *array = data_find(session->inputs, name);
     const ecornn_type type = type_of(session, name);
-    const size_t element = row->shape == ECO_ARRAY_LENGTHS ? sizeof(int32_t)
+    const size_t element = row->shape <= ECO_ARRAY_LENGTHS ? sizeof(int32_t)
                            : row->shape == ECO_ARRAY_MARKS ? 1
                                                            : eco_type_bytes(type);
     if (!array)

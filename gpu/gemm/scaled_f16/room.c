@@ -109,20 +109,18 @@ bool eco_gpu_scales_input(const struct eco_gpu_run *run, const struct eco_op *op
     return !eco_gpu_reads_bytes(run) && fits(run, op, own->scaled_input[op->layer > 0]);
 }
 
-/* A run with lengths, resets, gradients of states, few steps or unaligned arrays takes the other
- * kernels. */
+/* A run whose rows end or restart, or with gradients of states, few steps or unaligned arrays,
+ * takes the other kernels. */
 bool eco_gpu_halves_back(const struct eco_gpu_run *run)
 {
     enum { ALIGNED = 16 };
     const struct eco_args *args = run->args;
     uintptr_t arrays = (uintptr_t)args->dy | (uintptr_t)args->y;
-    bool plain = args->lengths == NULL && args->resets == NULL;
-    for (int s = 0; s < ECO_MAX_STATES; s++) {
-        plain = plain && args->dstates[s] == NULL;
+    for (int s = 0; s < ECO_MAX_STATES; s++)
         arrays |= (uintptr_t)args->initial[s];
-    }
-    return run->layout->request.gpu.half_back && args->backward && plain &&
-           args->T >= ECO_HALVES_STEPS && args->N > ECO_GROUPED_ROWS && arrays % ALIGNED == 0 &&
+    return run->layout->request.gpu.half_back && args->backward && eco_args_whole(args) &&
+           !eco_args_have_dstates(args) && args->T >= ECO_HALVES_STEPS &&
+           args->N > ECO_GROUPED_ROWS && arrays % ALIGNED == 0 &&
            eco_gpu_has_wide_back(run->problem, &run->plan->device->caps, args->N);
 }
 
