@@ -7,39 +7,25 @@
 
 #include "gpu/arch/device.cuh"
 
-/* k 16. */
-ECO_DEVICE void mma_f16(float d[4], uint4 a, unsigned b0, unsigned b1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-        " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
-ECO_DEVICE void mma_bf16(float d[4], uint4 a, unsigned b0, unsigned b1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-        " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
-/* d = a b. */
-ECO_DEVICE void mma_f16_first(float d[4], uint4 a, unsigned b0, unsigned b1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-        " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(0.f));
-}
-
-ECO_DEVICE void mma_bf16_first(float d[4], uint4 a, unsigned b0, unsigned b1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-        " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(0.f));
-}
+/* k 16: d += a b; _first: d = a b. */
+#define MMA(type)                                                                                  \
+    ECO_DEVICE void mma_##type(float d[4], uint4 a, unsigned b0, unsigned b1)                      \
+    {                                                                                              \
+        asm("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32"                        \
+            " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                               \
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                       \
+            : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));                           \
+    }                                                                                              \
+    ECO_DEVICE void mma_##type##_first(float d[4], uint4 a, unsigned b0, unsigned b1)              \
+    {                                                                                              \
+        asm("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32"                        \
+            " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"                           \
+            : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                       \
+            : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(0.f));                 \
+    }
+MMA(f16)
+MMA(bf16)
+#undef MMA
 
 /* k 8 of TF32: a0 and a1 have k q of rows g and g + 8; a2 and a3 have k q + 4. */
 ECO_DEVICE void mma_tf32(float d[4], uint4 a, unsigned b0, unsigned b1)

@@ -93,88 +93,53 @@ ECO_DEVICE void wgmma_f16(float (&d)[16], uint64_t a, uint64_t b, int add)
 enum { WGMMA_ROWS_APART = 512 /* bytes from 8 rows to the next 8 */ };
 #define UPPER_HALF "0x20" /* WGMMA_ROWS_APART >> 4 */
 
-ECO_DEVICE void wgmma_f16(float (&d)[16], uint4 a, unsigned b, int add)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, %21, 0;"
-                 " mov.b64 b, {%20, " UPPER_HALF "};"
-                 " wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16"
-                 " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19}, b, "
-                 "p, 1, 1, 0; }"
-                 : D4(0), D4(4), D4(8), D4(12)
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b), "r"(add));
-}
+#define WGMMA(type)                                                                                \
+    ECO_DEVICE void wgmma_##type(float(&d)[16], uint4 a, unsigned b, int add)                      \
+    {                                                                                              \
+        asm volatile(                                                                              \
+            "{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, %21, 0;"                                  \
+            " mov.b64 b, {%20, " UPPER_HALF "};"                                                   \
+            " wgmma.mma_async.sync.aligned.m64n32k16.f32." #type "." #type                         \
+            " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19}, b, "     \
+            "p, 1, 1, 0; }"                                                                        \
+            : D4(0), D4(4), D4(8), D4(12)                                                          \
+            : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b), "r"(add));                           \
+    }                                                                                              \
+                                                                                                   \
+    ECO_DEVICE void wgmma_##type(float(&d)[16], unsigned a, unsigned b, int add)                   \
+    {                                                                                              \
+        asm volatile(                                                                              \
+            "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %18, 0;"                               \
+            " mov.b64 a, {%16, " UPPER_HALF "}; mov.b64 b, {%17, " UPPER_HALF "};"                 \
+            " wgmma.mma_async.sync.aligned.m64n32k16.f32." #type "." #type                         \
+            " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, a, b, p, 1, 1, 0, 0; }"     \
+            : D4(0), D4(4), D4(8), D4(12)                                                          \
+            : "r"(a), "r"(b), "r"(add));                                                           \
+    }                                                                                              \
+                                                                                                   \
+    ECO_DEVICE void wgmma_##type(float(&d)[8], uint4 a, unsigned b, int add)                       \
+    {                                                                                              \
+        asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, %13, 0;"                         \
+                     " mov.b64 b, {%12, " UPPER_HALF "};"                                          \
+                     " wgmma.mma_async.sync.aligned.m64n16k16.f32." #type "." #type                \
+                     " {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, b, p, 1, 1, 0; }"               \
+                     : D4(0), D4(4)                                                                \
+                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b), "r"(add));                  \
+    }                                                                                              \
+                                                                                                   \
+    ECO_DEVICE void wgmma_##type(float(&d)[8], unsigned a, unsigned b, int add)                    \
+    {                                                                                              \
+        asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %10, 0;"                      \
+                     " mov.b64 a, {%8, " UPPER_HALF "}; mov.b64 b, {%9, " UPPER_HALF "};"          \
+                     " wgmma.mma_async.sync.aligned.m64n16k16.f32." #type "." #type                \
+                     " {%0,%1,%2,%3,%4,%5,%6,%7}, a, b, p, 1, 1, 0, 0; }"                          \
+                     : D4(0), D4(4)                                                                \
+                     : "r"(a), "r"(b), "r"(add));                                                  \
+    }
+WGMMA(f16)
+WGMMA(bf16)
 
-ECO_DEVICE void wgmma_f16(float (&d)[16], unsigned a, unsigned b, int add)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %18, 0;"
-                 " mov.b64 a, {%16, " UPPER_HALF "}; mov.b64 b, {%17, " UPPER_HALF "};"
-                 " wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16"
-                 " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, a, b, p, 1, 1, 0, 0; }"
-                 : D4(0), D4(4), D4(8), D4(12)
-                 : "r"(a), "r"(b), "r"(add));
-}
-
-ECO_DEVICE void wgmma_f16(float (&d)[8], uint4 a, unsigned b, int add)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, %13, 0;"
-                 " mov.b64 b, {%12, " UPPER_HALF "};"
-                 " wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16"
-                 " {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, b, p, 1, 1, 0; }"
-                 : D4(0), D4(4)
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b), "r"(add));
-}
-
-ECO_DEVICE void wgmma_f16(float (&d)[8], unsigned a, unsigned b, int add)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %10, 0;"
-                 " mov.b64 a, {%8, " UPPER_HALF "}; mov.b64 b, {%9, " UPPER_HALF "};"
-                 " wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16"
-                 " {%0,%1,%2,%3,%4,%5,%6,%7}, a, b, p, 1, 1, 0, 0; }"
-                 : D4(0), D4(4)
-                 : "r"(a), "r"(b), "r"(add));
-}
-
-ECO_DEVICE void wgmma_bf16(float (&d)[16], uint4 a, unsigned b, int add)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, %21, 0;"
-                 " mov.b64 b, {%20, " UPPER_HALF "};"
-                 " wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16"
-                 " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19}, b, "
-                 "p, 1, 1, 0; }"
-                 : D4(0), D4(4), D4(8), D4(12)
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b), "r"(add));
-}
-
-ECO_DEVICE void wgmma_bf16(float (&d)[16], unsigned a, unsigned b, int add)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %18, 0;"
-                 " mov.b64 a, {%16, " UPPER_HALF "}; mov.b64 b, {%17, " UPPER_HALF "};"
-                 " wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16"
-                 " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, a, b, p, 1, 1, 0, 0; }"
-                 : D4(0), D4(4), D4(8), D4(12)
-                 : "r"(a), "r"(b), "r"(add));
-}
-
-ECO_DEVICE void wgmma_bf16(float (&d)[8], uint4 a, unsigned b, int add)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, %13, 0;"
-                 " mov.b64 b, {%12, " UPPER_HALF "};"
-                 " wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16"
-                 " {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, b, p, 1, 1, 0; }"
-                 : D4(0), D4(4)
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b), "r"(add));
-}
-
-ECO_DEVICE void wgmma_bf16(float (&d)[8], unsigned a, unsigned b, int add)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %10, 0;"
-                 " mov.b64 a, {%8, " UPPER_HALF "}; mov.b64 b, {%9, " UPPER_HALF "};"
-                 " wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16"
-                 " {%0,%1,%2,%3,%4,%5,%6,%7}, a, b, p, 1, 1, 0, 0; }"
-                 : D4(0), D4(4)
-                 : "r"(a), "r"(b), "r"(add));
-}
-
+#undef WGMMA
 #undef UPPER_HALF
 #undef D16
 #undef D4

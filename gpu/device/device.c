@@ -1,5 +1,6 @@
 /* A device of CUDA: what it reports, whether it is current, launches, and tensor maps. */
 #include "gpu/device/device.h"
+#include "common/run_arrays.h"
 #include "gpu/kernels.h"
 #include "gpu/device/tensor_map.h"
 #include "gpu/device/cuda_compat.h"
@@ -84,6 +85,16 @@ ecornn_status eco_gpu_check_pointer(const struct eco_gpu *gpu, const char *name,
                                       "%s is memory of cuda:%d, must be memory of cuda:%d", name,
                                       attributes.device, gpu->device);
     return ECORNN_OK;
+}
+
+ecornn_status eco_gpu_check_args(const struct eco_gpu *gpu, const struct eco_args *args)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int a = 0; a < eco_run_arrays(args); a++)
+        for (int s = 0; status == ECORNN_OK && s < eco_run_array[a].count; s++)
+            status = eco_gpu_check_pointer(gpu, eco_run_array[a].name,
+                                           eco_run_array_get(args, &eco_run_array[a], s));
+    return status;
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */

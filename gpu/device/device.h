@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include "common/module.h"
+#include "common/plan.h"
 #include "common/util.h"
 #include "gpu/device/rates.h"
 #include "gpu/device/cuda_compat.h"
@@ -98,5 +99,7 @@ void eco_gpu_free_lanes(struct eco_gpu_lanes *lanes);
  * the context of the process. NULL is allowed. */
 ecornn_status eco_gpu_check_pointer(const struct eco_gpu *gpu, const char *name,
                                     const void *pointer);
+/* The same for all pointers of a run. */
+ecornn_status eco_gpu_check_args(const struct eco_gpu *gpu, const struct eco_args *args);
 
 #endif /* ECO_GPU_DEVICE_DEVICE_H */

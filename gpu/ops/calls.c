@@ -7,32 +7,79 @@
 #include "gpu/copy/streams.h"
 #include "gpu/ops/ops.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "common/compose/arena.h"
 #include "common/number.h"
 
-/* Checks the pointers that a call has been given. */
-struct pointer {
-    const char *name;
-    const void *at;
-};
+/* ---- pointers of callers --------------------------------------------------------------------- */
 
-static ecornn_status check(const struct eco_gpu *gpu, const struct pointer *pointers, int count)
+/* Those of each verb, by where they are in a call. */
+#define GIVEN(verb, field, name)                                                                   \
+    {                                                                                              \
+        ECO_CALL_##verb, offsetof(struct eco_call, field), name                                    \
+    }
+static const struct {
+    enum eco_verb verb;
+    size_t at;
+    const char *name;
+} given[] = {GIVEN(MOVE, move.to, "an array to write"),
+             GIVEN(MOVE, move.from, "an array to read"),
+             GIVEN(JOIN, join.narrow, "an array to join"),
+             GIVEN(JOIN, join.wide, "an array of joined steps"),
+             GIVEN(JOIN, join.lengths, "io.lengths"),
+             GIVEN(JOIN, join.mask, "io.mask"),
+             GIVEN(LENGTHS, lengths.to, "io.workspace"),
+             GIVEN(LENGTHS, lengths.from, "io.lengths"),
+             GIVEN(BYTES, bytes.to, "io.workspace"),
+             GIVEN(BYTES, bytes.from, "io.resets"),
+             GIVEN(BYTES, bytes.mask, "io.mask"),
+             GIVEN(BYTES, bytes.lengths, "io.lengths"),
+             GIVEN(DROP, drop.to, "an array to write"),
+             GIVEN(DROP, drop.from, "an array to read"),
+             GIVEN(STREAMS, streams.rows, "io.rows")};
+
+static ecornn_status check_given(const struct eco_gpu *gpu, const struct eco_call *call)
 {
     ecornn_status status = ECORNN_OK;
-    for (int k = 0; status == ECORNN_OK && k < count; k++)
-        status = eco_gpu_check_pointer(gpu, pointers[k].name, pointers[k].at);
+    for (size_t k = 0; status == ECORNN_OK && k < sizeof given / sizeof *given; k++)
+        if (given[k].verb == call->verb) {
+            const void *at;
+            memcpy(&at, (const char *)call + given[k].at, sizeof at);
+            status = eco_gpu_check_pointer(gpu, given[k].name, at);
+        }
     return status;
 }
-#define CHECK(gpu, pointers) check(gpu, pointers, sizeof(pointers) / sizeof *(pointers))
-
-/* ---- verbs ----------------------------------------------------------------------------------- */
 
 static ecornn_status check_fill(const struct eco_gpu *gpu, const struct eco_call *call)
 {
-    const struct pointer all[] = {{call->fill.name, call->fill.to},
-                                  {call->fill.from_name, call->fill.from}};
-    return CHECK(gpu, all);
+    const ecornn_status status = eco_gpu_check_pointer(gpu, call->fill.name, call->fill.to);
+    return status == ECORNN_OK ? eco_gpu_check_pointer(gpu, call->fill.from_name, call->fill.from)
+                               : status;
 }
+
+/* The run inside a compaction does not see all of them. */
+static ecornn_status check_count(const struct eco_gpu *gpu, const struct eco_call *call)
+{
+    return eco_gpu_check_args(gpu, call->count.args);
+}
+
+static ecornn_status check_streams(const struct eco_gpu *gpu, const struct eco_call *call)
+{
+    const struct eco_stream_rows *const streams = &call->streams;
+    ecornn_status status = check_given(gpu, call);
+    for (int s = 0; status == ECORNN_OK && s < streams->states; s++) {
+        const char *const to = streams->scatter ? "io.final" : "io.workspace",
+                          *const from = streams->scatter ? "io.workspace" : "io.initial";
+        status = eco_gpu_check_pointer(gpu, to, streams->state[s].to);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(gpu, from, streams->state[s].from);
+    }
+    return status;
+}
+
+/* ---- verbs ----------------------------------------------------------------------------------- */
 
 static ecornn_status fill(const struct eco_call *call, void *stream)
 {
@@ -47,13 +94,6 @@ static ecornn_status fill(const struct eco_call *call, void *stream)
     if (fill->from == NULL)
         return ECO_CUDA(cudaMemsetAsync(fill->to, 0, fill->bytes, stream));
     return ECO_CUDA(cudaMemcpyAsync(fill->to, fill->from, fill->bytes, cudaMemcpyDefault, stream));
-}
-
-static ecornn_status check_move(const struct eco_gpu *gpu, const struct eco_call *call)
-{
-    const struct pointer all[] = {{"an array to write", call->move.to},
-                                  {"an array to read", call->move.from}};
-    return CHECK(gpu, all);
 }
 
 /* Rows in parts that a launch can count. */
@@ -81,25 +121,9 @@ static ecornn_status move(const struct eco_call *call, void *stream)
     return status;
 }
 
-static ecornn_status check_join(const struct eco_gpu *gpu, const struct eco_call *call)
-{
-    const struct pointer all[] = {{"an array to join", call->join.narrow},
-                                  {"an array of joined steps", call->join.wide},
-                                  {"io.lengths", call->join.lengths},
-                                  {"io.mask", call->join.mask}};
-    return CHECK(gpu, all);
-}
-
 static ecornn_status join(const struct eco_call *call, void *stream)
 {
     return ECO_CUDA(eco_launch_join(&call->join, stream));
-}
-
-static ecornn_status check_lengths(const struct eco_gpu *gpu, const struct eco_call *call)
-{
-    const struct pointer all[] = {{"io.workspace", call->lengths.to},
-                                  {"io.lengths", call->lengths.from}};
-    return CHECK(gpu, all);
 }
 
 static ecornn_status lengths(const struct eco_call *call, void *stream)
@@ -109,25 +133,9 @@ static ecornn_status lengths(const struct eco_call *call, void *stream)
         eco_launch_join_lengths(lengths->to, lengths->from, lengths->N, lengths->steps, stream));
 }
 
-static ecornn_status check_bytes(const struct eco_gpu *gpu, const struct eco_call *call)
-{
-    const struct pointer all[] = {{"io.workspace", call->bytes.to},
-                                  {"io.resets", call->bytes.from},
-                                  {"io.mask", call->bytes.mask},
-                                  {"io.lengths", call->bytes.lengths}};
-    return CHECK(gpu, all);
-}
-
 static ecornn_status bytes(const struct eco_call *call, void *stream)
 {
     return ECO_CUDA(eco_launch_join_bytes(&call->bytes, stream));
-}
-
-static ecornn_status check_drop(const struct eco_gpu *gpu, const struct eco_call *call)
-{
-    const struct pointer all[] = {{"an array to write", call->drop.to},
-                                  {"an array to read", call->drop.from}};
-    return CHECK(gpu, all);
 }
 
 static ecornn_status drop(const struct eco_call *call, void *stream)
@@ -154,23 +162,6 @@ static ecornn_status drop(const struct eco_call *call, void *stream)
     return ECO_CUDA(eco_launch_move(&all, stream));
 }
 
-/* The pointers that the run inside a compaction does not see. */
-static ecornn_status check_count(const struct eco_gpu *gpu, const struct eco_call *call)
-{
-    const struct eco_args *const args = call->count.args;
-    const struct pointer all[] = {
-        {"io.x", args->x},           {"io.y", args->y},        {"io.lengths", args->lengths},
-        {"io.resets", args->resets}, {"io.mask", args->mask},  {"io.workspace", args->workspace},
-        {"gradient.dy", args->dy},   {"gradient.dx", args->dx}};
-    ecornn_status status = CHECK(gpu, all);
-    for (int s = 0; status == ECORNN_OK && s < ECO_MAX_STATES; s++) {
-        const struct pointer states[] = {{"io.states", args->states[s]},
-                                         {"gradient.dstates", args->dstates[s]}};
-        status = CHECK(gpu, states);
-    }
-    return status;
-}
-
 static ecornn_status count(const struct eco_call *call, void *stream)
 {
     return ECO_CUDA(eco_launch_count(call->count.run, stream));
@@ -179,20 +170,6 @@ static ecornn_status count(const struct eco_call *call, void *stream)
 static ecornn_status compact(const struct eco_call *call, void *stream)
 {
     return ECO_CUDA(eco_launch_compact(call->compact.run, call->compact.move, stream));
-}
-
-static ecornn_status check_streams(const struct eco_gpu *gpu, const struct eco_call *call)
-{
-    const struct eco_stream_rows *const streams = &call->streams;
-    const struct pointer rows[] = {{"io.rows", streams->rows}};
-    ecornn_status status = CHECK(gpu, rows);
-    for (int s = 0; status == ECORNN_OK && s < streams->states; s++) {
-        const struct pointer states[] = {
-            {streams->scatter ? "io.final" : "io.workspace", streams->state[s].to},
-            {streams->scatter ? "io.workspace" : "io.initial", streams->state[s].from}};
-        status = CHECK(gpu, states);
-    }
-    return status;
 }
 
 static ecornn_status streams(const struct eco_call *call, void *stream)
@@ -218,27 +195,21 @@ ecornn_status eco_gpu_queue_calls(struct ecornn_device *device, const struct eco
                                   int length, void *stream)
 {
     static const struct {
-        ecornn_status (*check)(const struct eco_gpu *gpu,
-                               const struct eco_call *call); /* or NULL */
+        ecornn_status (*check)(const struct eco_gpu *gpu, const struct eco_call *call);
         ecornn_status (*queue)(const struct eco_call *call, void *stream);
-    } by_verb[ECO_CALLS] = {[ECO_CALL_FILL] = {check_fill, fill},
-                            [ECO_CALL_MOVE] = {check_move, move},
-                            [ECO_CALL_JOIN] = {check_join, join},
-                            [ECO_CALL_LENGTHS] = {check_lengths, lengths},
-                            [ECO_CALL_BYTES] = {check_bytes, bytes},
-                            [ECO_CALL_DROP] = {check_drop, drop},
-                            [ECO_CALL_COUNT] = {check_count, count},
-                            [ECO_CALL_COMPACT] = {NULL, compact},
-                            [ECO_CALL_STREAMS] = {check_streams, streams},
-                            [ECO_CALL_PACK] = {NULL, pack},
-                            [ECO_CALL_UNPACK] = {NULL, unpack}};
+    } by_verb[ECO_CALLS] = {
+        [ECO_CALL_FILL] = {check_fill, fill},          [ECO_CALL_MOVE] = {check_given, move},
+        [ECO_CALL_JOIN] = {check_given, join},         [ECO_CALL_LENGTHS] = {check_given, lengths},
+        [ECO_CALL_BYTES] = {check_given, bytes},       [ECO_CALL_DROP] = {check_given, drop},
+        [ECO_CALL_COUNT] = {check_count, count},       [ECO_CALL_COMPACT] = {check_given, compact},
+        [ECO_CALL_STREAMS] = {check_streams, streams}, [ECO_CALL_PACK] = {check_given, pack},
+        [ECO_CALL_UNPACK] = {check_given, unpack}};
     struct eco_gpu_scope scope;
     ecornn_status status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
     for (int k = 0; status == ECORNN_OK && k < length; k++)
-        if (by_verb[calls[k].verb].check != NULL)
-            status = by_verb[calls[k].verb].check(device->context, &calls[k]);
+        status = by_verb[calls[k].verb].check(device->context, &calls[k]);
     for (int k = 0; status == ECORNN_OK && k < length; k++)
         status = by_verb[calls[k].verb].queue(&calls[k], stream);
     eco_gpu_leave(&scope);

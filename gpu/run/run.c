@@ -1,21 +1,8 @@
 /*
  * A run of a plan on the GPU, for every algorithm: checks its pointers and queues its operations.
  */
-#include "common/run_arrays.h"
 #include "gpu/ops/ops.h"
 #include "gpu/run/run.h"
-
-/* ---- pointers -------------------------------------------------------------------------------- */
-
-static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_args *args)
-{
-    ecornn_status status = ECORNN_OK;
-    for (int a = 0; a < eco_run_arrays(args); a++)
-        for (int s = 0; status == ECORNN_OK && s < eco_run_array[a].count; s++)
-            status = eco_gpu_check_pointer(gpu, eco_run_array[a].name,
-                                           eco_run_array_get(args, &eco_run_array[a], s));
-    return status;
-}
 
 ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu)
 {
@@ -58,7 +45,7 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
         return status;
-    status = check_pointers(gpu, args);
+    status = eco_gpu_check_args(gpu, args);
     if (status == ECORNN_OK && args->params != NULL && !takes)
         status = eco_gpu_pack(plan, args->params, args->added, (void *)(uintptr_t)args->weights,
                               args->stream);
