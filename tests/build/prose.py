@@ -48,7 +48,7 @@ COUNTS = {
         (74775, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (12945, 12000, ["tracked lines", "python/ecornn"]),
     "lines of tests, without *.csv and tests/data":
-        (38217, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (37806, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (68, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":
