@@ -36,6 +36,11 @@ _ACTIVATIONS = {
     "selu": "select({}, 1.05070098 * {}, 1.75809934 * (exp(select({}, 0, {})) - 1))",
     "relu6": "min(relu({}), 6)", "leaky_relu": "select({}, {}, 0.2 * {})",
 }
+# On torch its own functions, because Keras's take a long time to call them.
+_split, _join = ops.split, ops.concatenate
+if BACKEND == "torch":
+    from torch import cat as _join, chunk as _split
+_kind = functools.lru_cache(maxsize=64)(keras.backend.standardize_dtype)  # of a dtype
 _NAME_OF = {getattr(of, name): name for of in (ops, keras.activations) for name in _ACTIVATIONS
             if hasattr(of, name)}
 _TYPES = {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16"}
@@ -125,7 +130,7 @@ class _Given(NamedTuple):
 
 def _run(cell: tuple, given: _Given):
     """y [N,T,H] and the final states [N,H].  cell: text, I, H, heads and whether W reads a head's input."""
-    kind = keras.backend.standardize_dtype(given.x.dtype)
+    kind = _kind(given.x.dtype)
     if kind not in _TYPES:
         raise BadArgument(f"the compute dtype is {kind}, must be one of {', '.join(_TYPES)}")
     place = _place(given.x)
@@ -136,8 +141,8 @@ def _run(cell: tuple, given: _Given):
     return _cast(y, kind), [_cast(state[0], kind) for state in final]
 
 
-def _cast(tensor, kind: str):  # Keras's takes a long time where there is nothing to cast
-    return tensor if keras.backend.standardize_dtype(tensor.dtype) == kind else ops.cast(tensor, kind)
+def _cast(tensor, kind: str):
+    return tensor if _kind(tensor.dtype) == kind else ops.cast(tensor, kind)
 
 
 def _place(x) -> str:
@@ -163,10 +168,10 @@ def _by_torch(of: tuple, given: _Given):
 
     x, states, weights, kept, mask, seed = given
     (text, *sizes, heads, grouped), *_ = of
-    bias = any(each.ndim == 1 for each in weights)
-    layers = _spec.Layers(text, *sizes, 1, bias, heads=heads, grouped_input=grouped)
+    biases = sum([each.ndim == 1 for each in weights])
+    layers = _spec.Layers(text, *sizes, 1, biases > 0, heads=heads, grouped_input=grouped)
     weights = [each.T.contiguous() if each.ndim > 1 else each for each in weights]
-    if bias and text in _spec.GATES:  # torch's cells, with two biases
+    if biases == 1 and text in _spec.GATES:  # torch's cells have two
         *matrices, whole = weights
         b, zeros = whole.split(sizes[1]), torch.zeros_like(whole)
         weights = [*matrices, *([torch.cat([*b[:2], b[3]]), torch.cat([zeros[:2 * sizes[1]], b[2]])]
@@ -203,7 +208,7 @@ def _by_jax(of: tuple, given: _Given):
     layer = _layer((text if seed is not None else expected(text), *sizes), *where)
     kinds = [[name for name in layer.parameters if name.split(".")[2] == kind] for kind in "WRbp"]
     parameters = {name: part.T if part.ndim > 1 else part for names, whole in zip(filter(None, kinds), weights)
-                  for name, part in zip(names, ops.split(whole, len(names), -1))}
+                  for name, part in zip(names, _split(whole, len(names), -1))}
     for name, value in layer.parameters.items():  # b of a layer without bias
         parameters.setdefault(name, ops.zeros(value.shape, x.dtype))
     return run(layer, parameters, x, tuple(states), mask=mask, seed=seed)
@@ -213,8 +218,7 @@ _by_backend = _by_torch if BACKEND == "torch" else _by_jax
 
 
 class _Steps:
-    """The loop over steps of a layer of Keras.  Classes have _kind, and _weights: those of Keras, as the
-    text has them."""
+    """The loop over steps of a layer of Keras.  Classes have _kind."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -234,6 +238,10 @@ class _Steps:
         cell = self.cell
         return [ops.convert_to_tensor(each) for each in (cell.kernel, cell.recurrent_kernel, cell.bias)
                 if each is not None]
+
+    def _ordered(self, text: str, weights: list) -> list:
+        """The weights in the order of that text's lines."""
+        return weights
 
     def _of(self, scale: float | None) -> str:
         gate = self.recurrent_activation if self._kind != "simple" else self.activation
@@ -255,8 +263,7 @@ class _Steps:
             kept, scale = kept if isinstance(kept, list) else [kept], 1 / (1 - cell.recurrent_dropout)
             states.append(sum(2 ** bit * ops.cast(each > 0, x.dtype) for bit, each in enumerate(kept)))
         text = self._of(scale)
-        if text.startswith("gru"):  # built in, with r before z
-            weights = [_swapped(each, cell.units) for each in weights]
+        weights = self._ordered(text, weights)
         return self._loop((text, x.shape[-1], cell.units, 1, False), (x, states, weights), mask)
 
     def _loop(self, cell: tuple, given: tuple, mask, seed=None):
@@ -284,16 +291,16 @@ def _drop(x, kept, weight):
     with one for each; then x has a part for each gate, and W is 0 elsewhere."""
     if not isinstance(kept, list):
         return x * kept[:, None], weight
-    gates, columns = len(kept), ops.split(weight, len(kept), 1)
-    whole = [ops.concatenate([each if k == gate else ops.zeros_like(each) for k in range(gates)])
+    gates, columns = len(kept), _split(weight, len(kept), 1)
+    whole = [_join([each if k == gate else ops.zeros_like(each) for k in range(gates)])
              for gate, each in enumerate(columns)]
-    return (ops.concatenate([x * each[:, None] for each in kept], -1), ops.concatenate(whole, 1))
+    return _join([x * each[:, None] for each in kept], -1), _join(whole, 1)
 
 
 def _swapped(weight, units: int):
     """A weight with its first two gates exchanged."""
-    first, second, *rest = ops.split(weight, weight.shape[-1] // units, -1)
-    return ops.concatenate([second, first, *rest], -1)
+    first, second, *rest = _split(weight, weight.shape[-1] // units, -1)
+    return _join([second, first, *rest], -1)
 
 
 _register = keras.saving.register_keras_serializable(package="ecornn")
@@ -323,13 +330,16 @@ class GRU(_Steps, keras.layers.GRU):
     def _kind(self) -> str:
         return "gru-after" if self.reset_after else "gru-before"
 
-    def _weights(self) -> list:
-        weights = super()._weights()
+    def _ordered(self, text: str, weights: list) -> list:
+        if text.startswith("gru"):  # built in, with r before z
+            weights = [_swapped(each, self.units) for each in weights]
         if not (self.use_bias and self.reset_after):
             return weights
-        units, (first, second) = 2 * self.units, ops.unstack(weights.pop())
-        return [*weights, ops.concatenate(
-            [first[:units] + second[:units], second[units:], first[units:]])]
+        *matrices, (first, second) = weights
+        if text == "gru" and BACKEND == "torch":  # torch's cell has the two as they are
+            return [*matrices, first, second]
+        units = 2 * self.units
+        return [*matrices, _join([first[:units] + second[:units], second[units:], first[units:]])]
 
 
 @_register
