@@ -36,12 +36,9 @@ _KERAS = {"0": "kernel", "1": "recurrent_kernel", "2": "bias"}
 def opened(path: str) -> BinaryIO:
     """A file to read; links are followed.  A pipe or a device, which may have no end, is refused
     without waiting for it."""
-    def open_now(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NONBLOCK)
-
     if "\0" in path:
         raise BadArgument(f"path is {path!r}, must be without a NUL")
-    file = open(path, "rb", opener=open_now)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise BadArgument(f"{path!r} is a pipe or a device, must be a regular file")

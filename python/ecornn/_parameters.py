@@ -36,7 +36,7 @@ class Parameters(Mapping):
         # With models, the names and offsets of model 0 serve for all, after its prefix.
         self._views = {
             p.name.rpartition(":")[2]: models[..., p.offset:p.offset + p.rows * p.cols].reshape(
-                *lead, *((p.rows,) if _is_vector(p.name) else (p.rows, p.cols)))
+                *lead, *p.shape)
             for p in table[:len(table) // math.prod(lead)]
         }
 
@@ -62,10 +62,6 @@ class Parameters(Mapping):
     def __repr__(self) -> str:
         inside = ", ".join(f"{name} {list(view.shape)}" for name, view in self.items())
         return f"Parameters({inside})"
-
-
-def _is_vector(name: str) -> bool:
-    return name.split(".")[2] in ("b", "p")
 
 
 def count_of(table: list[Parameter]) -> int:

@@ -147,6 +147,12 @@ class Parameter:
     rows: int
     cols: int
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[rows] of b and p, [rows,cols] of others."""
+        vector = self.name.rpartition(":")[2].split(".")[2] in ("b", "p")
+        return (self.rows,) if vector else (self.rows, self.cols)
+
 
 class Made:
     """A plan of the library, freed with the object: of a description, or of a text and the cells that

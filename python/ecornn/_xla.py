@@ -147,13 +147,8 @@ def backward(spec: Spec, plan: Plan, kept, cotangents, wanted: int):
 
 
 def _parameters_like(spec: Spec, plan: Plan) -> list[jax.ShapeDtypeStruct]:
-    return [jax.ShapeDtypeStruct((*spec.lead, *shape_of(p)), NAMES[spec.param_type])
+    return [jax.ShapeDtypeStruct((*spec.lead, *p.shape), NAMES[spec.param_type])
             for p in plan.parameters()[:spec.count]]
-
-
-def shape_of(parameter) -> tuple[int, ...]:
-    vector = parameter.name.rpartition(":")[2].split(".")[2] in ("b", "p")
-    return (parameter.rows,) if vector else (parameter.rows, parameter.cols)
 
 
 # ---- the primitives ----------------------------------------------------------------------------

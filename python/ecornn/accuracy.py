@@ -120,15 +120,6 @@ def bound(layer: Layer, k: int, operands: dict[str, Rows], quantises: bool = Tru
     return [after[s] for s in range(len(made.states))]
 
 
-def _like(layer: Layer, device: str, dtype: str, weights: str | None, k: int | None = None) -> Layer:
-    """The same layer on another device or in another form; k: only layer k."""
-    made = Layer(layer.cell, layer.width if k else layer.input, layer.hidden, proj=layer.proj,
-                 layers=layer.layers if k is None else 1, device=device, dtype=dtype, weights=weights)
-    for name in made.parameters:
-        made.parameters[name] = layer.parameters[name if k is None else f"{k}.{name.partition('.')[2]}"]
-    return made
-
-
 def _one_step(layer: Layer, k: int, x: numpy.ndarray, states: Sequence[numpy.ndarray]) -> tuple[
         list[float], float]:
     """Of layer k: the bound of each state after a step, and the largest error of h, from exact states
@@ -138,7 +129,7 @@ def _one_step(layer: Layer, k: int, x: numpy.ndarray, states: Sequence[numpy.nda
     found = bound(layer, k, {"x": Rows.of(x), **{
         name: Rows.of(state) for name, state in zip(export.compiled(layer.cell).states, before)}})
     rows = [state.reshape(1, -1, state.shape[-1]).astype(numpy.float32) for state in (x, *before)]
-    y = _like(layer, "cpu", "f32", "int8", k)(rows[0], tuple(rows[1:]))[0]
+    y = export.like(layer, "cpu", "f32", "int8", k)(rows[0], tuple(rows[1:]))[0]
     return found, float(abs(y[0] - states[0].reshape(-1, layer.width)).max())
 
 
@@ -146,11 +137,11 @@ def report(layer: Layer, x: numpy.ndarray) -> list[str]:
     """Lines about a layer, with float32 parameters and in one direction, on data [T,N,I].  Raises
     BadArgument for parameters that are not finite."""
     export.check_finite(layer.parameters)
-    exact = _like(layer, "reference", "f64", None)
+    exact = export.like(layer, "reference", "f64", None)
     y, _, states = exact(x.astype(numpy.float64), all_states=True)
     lines = [f"y [{','.join(map(str, y.shape))}]: root mean square {numpy.sqrt((y**2).mean()):.3g}"]
     for form in _FORMS:
-        error = abs(_like(layer, "cpu", "f32", form)(x)[0] - y)
+        error = abs(export.like(layer, "cpu", "f32", form)(x)[0] - y)
         lines.append(f"{form}: error of y: root mean square {numpy.sqrt((error**2).mean()):.2g}, "
                      f"largest {error.max():.2g}")
     for k in range(layer.layers):

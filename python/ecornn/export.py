@@ -554,11 +554,12 @@ def _cell(word: str) -> Cell:
         raise BadArgument(f"{word!r} has no text in UTF-8: {error}") from None
 
 
-def _of_type(layer: Layer, weights: str) -> Layer:
-    """The layer with weights of another type."""
-    made = Layer(layer.cell, layer.input, layer.hidden, layers=layer.layers, proj=layer.proj,
-                 weights=weights)
-    made.load("ecornn", layer.save("ecornn"))
+def like(layer: Layer, device: str, dtype: str, weights: str | None, k: int | None = None) -> Layer:
+    """The same layer on another device or in another form; k: only layer k."""
+    made = Layer(layer.cell, layer.width if k else layer.input, layer.hidden, proj=layer.proj,
+                 layers=layer.layers if k is None else 1, device=device, dtype=dtype, weights=weights)
+    for name in made.parameters:
+        made.parameters[name] = layer.parameters[name if k is None else f"{k}.{name.partition('.')[2]}"]
     return made
 
 
@@ -636,7 +637,7 @@ def main(words: Sequence[str]) -> int:
 
     def work() -> str:
         layer, head = loaded(options, options.head)
-        layer = _of_type(layer, options.type) if options.type != "f32" else layer
+        layer = like(layer, "cpu", "f32", options.type) if options.type != "f32" else layer
         export(layer, options.output, head)
         return f"{printable(options.output)}: {layer.parameters.block.size} parameters of {layer!r}"
 

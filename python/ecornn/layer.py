@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import os
@@ -27,10 +28,6 @@ _TYPES = {"f32": lib.F32, "f64": lib.F64, "bf16": lib.BF16, "f16": lib.F16}
 _WEIGHTS = {name: (0, number) for name, number in _TYPES.items()}
 _WEIGHTS |= {"int8": (lib.INT8, 0), "int8-weights": (0, lib.S8)}
 _LARGEST = 2**31 - 1
-# Plans and arrays depend on these; changing one later would have no effect.
-_FIXED = {"cell", "input", "hidden", "layers", "direction", "bidirectional", "proj", "batch_first",
-          "dropout", "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
-          "memory_limit", "heads", "grouped_input", "models"}
 
 
 def _one_of(name: str, value: Any, table: dict[str, Any]) -> Any:
@@ -145,7 +142,7 @@ class Layer:
         self._take_block(self._initial(_seed(seed)))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _FIXED and "_last" in self.__dict__:  # after construction
+        if name in _ARGUMENTS and "_last" in self.__dict__:  # after construction
             raise AttributeError(f"{name} of a layer cannot be changed: make another one")
         super().__setattr__(name, value)
 
@@ -322,10 +319,7 @@ class Layer:
     # ---- copies ---------------------------------------------------------------------------
 
     def _arguments(self) -> dict[str, Any]:
-        names = ("input", "hidden", "layers", "direction", "proj", "batch_first", "dropout",
-                 "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
-                 "memory_limit", "heads", "grouped_input", "models", "bidirectional")
-        return {"cell": self.cell, **{name: getattr(self, name) for name in names}}
+        return {name: getattr(self, name) for name in _ARGUMENTS}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"arguments": self._arguments(), "block": self._block.block.copy()}
@@ -351,14 +345,16 @@ class Layer:
         self._take_block(numpy.require(block, requirements="CAWE"))
 
     def __repr__(self) -> str:
-        plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
-                 "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False, "saving": "auto",
-                 "memory_limit": 0, "heads": 1, "grouped_input": False, "models": None,
-                 "bidirectional": False}
         said = [repr(self.cell.name), str(self.input), str(self.hidden)]
         said += [f"{name}={value!r}" for name, value in self._arguments().items()
-                 if name not in ("cell", "input", "hidden") and value != plain.get(name)]
+                 if name not in ("cell", "input", "hidden")
+                 and (name in ("dtype", "device") or value != _ARGUMENTS[name])]
         return f"Layer({', '.join(said)})"
+
+
+# Arguments of a layer, all but its seed, and their defaults.  Plans and arrays depend on them: changing
+# one later would have no effect.
+_ARGUMENTS = {name: each.default for name, each in inspect.signature(Layer).parameters.items() if name != "seed"}
 
 
 __all__ = ["Gradients", "Layer", "Parameters", "Run"]

@@ -46,7 +46,7 @@ COUNTS = {
         (30, 22, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
         (74775, 70500, ["tracked lines", *PRODUCT]),
-    "lines of python/ecornn": (12945, 12000, ["tracked lines", "python/ecornn"]),
+    "lines of python/ecornn": (12916, 12000, ["tracked lines", "python/ecornn"]),
     "lines of tests, without *.csv and tests/data":
         (37806, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":

@@ -213,7 +213,7 @@ class Again:
         self.lower = _lower(self.kind)
         self.shape, self.dtype, self.where = x.shape, x.dtype, _where(x)
         self.call, self.job = call, call.job
-        self.shapes = [(call.spec.pairs, call.job.batch, width) for width in call.spec.widths]
+        self.shapes = call.spec.state_shapes(call.job.batch)
         self.none = [None] * call.spec.states
 
     def run(self, x, hx, weights):

@@ -152,19 +152,11 @@ class Forward(Freezing):
         self.flatten_parameters()  # weak references would forbid torch.utils.swap_tensors
         return super()._apply(fn, recurse)
 
-    # ---- the last call, kept for the next one: never copied, dropped on any change
-
     def __setattr__(self, name, value):
         if name == "qconfig":  # as torch.ao.quantization marks the modules of a model
             warnings.warn(f"torch's quantisation leaves {self._get_name()} as it is: quantise "
                           "before ecornn.torch.replace", stacklevel=2)
-        self.__dict__.pop("_again", None)
         super().__setattr__(name, value)
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        state.pop("_again", None)
-        return state
 
     @eager
     def _packed_apart(self, input, hx):
@@ -273,7 +265,7 @@ def _listed(name: str, given, spec: Spec, batch: int, device) -> list:
     if given is None:
         return [None] * spec.states
     states = list(given) if isinstance(given, (tuple, list)) else [given]
-    shapes = [(*spec.lead, spec.pairs, batch, width) for width in spec.widths]
+    shapes = spec.state_shapes(batch)
     if name == "reset_state":
         states = [state.expand(*state.shape[:-2], batch, -1) if state.shape[-2:-1] == (1,) else state
                   for state in states]

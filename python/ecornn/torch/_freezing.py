@@ -6,6 +6,8 @@ import torch
 
 from . import _watched, _weights
 
+KEPT = "_frozen", "_again"  # attributes that no copy has and any change drops: weights, the last call
+
 
 class Freezing:
     """A module whose weights can be frozen; first among the bases.  Frozen weights are never
@@ -39,11 +41,11 @@ class Freezing:
         return super()._apply(fn, recurse)
 
     def __setattr__(self, name, value):
-        self.__dict__.pop("_frozen", None)
+        for kept in KEPT:
+            self.__dict__.pop(kept, None)
         super().__setattr__(name, value)
 
     def __getstate__(self):
         inherited = getattr(super(), "__getstate__", None)
         state = dict(inherited()) if inherited is not None else self.__dict__.copy()
-        state.pop("_frozen", None)
-        return state
+        return {name: value for name, value in state.items() if name not in KEPT}

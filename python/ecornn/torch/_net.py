@@ -240,11 +240,9 @@ class Net(Freezing, torch.nn.Module):
         self._groups.append(len(parameters) // self.models)
         for param in parameters[:self._groups[-1]]:
             plain = param.name.split(":")[-1]  # that of model 0
-            vector = plain.split(".")[2] in ("b", "p")
-            shape = self._of_models(param.rows, *([] if vector else [param.cols]))
             self._bounds.append(1 / math.sqrt(hidden))
             self._names.append(f"l{index}_{plain.replace('.', '_')}")
-            self._shapes.append(shape)
+            self._shapes.append(self._of_models(*param.shape))
 
     def _of_models(self, *shape) -> tuple[int, ...]:
         """The shape with that of the models, if there are several."""

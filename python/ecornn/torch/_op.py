@@ -78,7 +78,7 @@ class _Given:
                 continue
             if len(given) != spec.states:
                 raise RuntimeError(f"{len(given)} of {name}, must be 0 or {spec.states}")
-            for state, shape in zip(given, self.state_shapes):
+            for state, shape in zip(given, spec.state_shapes(self.batch)):
                 _run.expect(name, state, shape, x.dtype, x.device)
         _run.expect("lengths", self.lengths, (*x.shape[:-3], self.batch), torch.int32, x.device)
         for name, given in (("resets", self.resets), ("mask", self.mask)):
@@ -86,16 +86,11 @@ class _Given:
                 _run.expect(name, given, x.shape[:-1], given.dtype, x.device)
 
     @property
-    def state_shapes(self) -> list[tuple]:
-        spec = self.spec
-        return [(*spec.lead, spec.pairs, self.batch, width) for width in spec.widths]
-
-    @property
     def result_shapes(self) -> list[tuple]:
         """Shapes of y, the final states, and with ALL_STATES the states of every step."""
         spec = self.spec
         shown = [(*spec.lead, spec.pairs, self.steps, self.batch, width) for width in spec.widths]
-        return [(*spec.lead, *self.x.shape[-3:-1], spec.out), *self.state_shapes,
+        return [(*spec.lead, *self.x.shape[-3:-1], spec.out), *spec.state_shapes(self.batch),
                 *shown * bool(self.flags & lib.ALL_STATES)]
 
     def job(self, training: bool):
@@ -224,7 +219,7 @@ def _layer_backward(doutputs, y, reserve, packed, *arguments):
 def _layer_backward_fake(doutputs, y, reserve, packed, *arguments):
     *arguments, wanted = arguments
     given, x = _Given(*arguments), arguments[0]
-    shapes = given.state_shapes * (1 + (given.resets is not None))
+    shapes = given.spec.state_shapes(given.batch) * (1 + (given.resets is not None))
     like = [torch.empty_like(x, memory_format=torch.contiguous_format), *map(x.new_empty, shapes),
             *(torch.empty_like(w, memory_format=torch.contiguous_format) for w in given.weights)]
     return [tensor if want else x.new_empty(0) for tensor, want in zip(like, wanted)]

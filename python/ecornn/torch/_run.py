@@ -103,8 +103,7 @@ class Job:
             measure=functools.partial(measure_seconds, on))
         self.steps, self.batch = steps, batch
         self.workspace, self.reserve = self.plan.sizes(steps, batch)
-        shapes = [(*spec.lead, *first, spec.out),
-                  *((*spec.lead, spec.pairs, batch, width) for width in spec.widths)]
+        shapes = [(*spec.lead, *first, spec.out), *spec.state_shapes(batch)]
         makers = [_maker(shape, dtype, x.device) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
         self.pad = _NONE[spec.states:]

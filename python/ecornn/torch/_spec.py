@@ -113,6 +113,10 @@ class Spec:
         do not depend on it."""
         return spec_of(self.of._replace(models=models, memory_limit=0))
 
+    def state_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        """[L*D,N,*] of each state, with models [M] first."""
+        return [(*self.lead, self.pairs, batch, width) for width in self.widths]
+
     @property
     def words(self) -> tuple:
         """The operator's cell, shape and saving; see _op.py."""

@@ -11,6 +11,7 @@ states and reset states, weights; shapes are _call.layer's, number types those o
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import torch
@@ -110,8 +111,8 @@ def _layers(what: What, arguments):
     def run(x, *tensors):
         states = tensors[:spec.states]
         rows = x.shape[what.at]
-        states = [x.new_zeros(spec.pairs, rows, width) if state is None else state
-                  for state, width in zip(states, spec.widths)]
+        states = [x.new_zeros(shape) if state is None else state
+                  for state, shape in zip(states, spec.state_shapes(rows))]
         weights = [one.to(x.dtype) for one in tensors[spec.states:]]  # F32 with 16-bit rows
         return _operators.run(spec.of._replace(dropout=0.0), x, states, weights, what.batch_major,
                               lengths)
@@ -365,20 +366,11 @@ class Second(torch.autograd.Function):
         return _fold.batched(_second, info, dims[1:], what, arguments, "too", True, as_models=False)
 
 
-def _forward(what: What, *arguments):
-    return apply(Forward, what, *arguments)
+_forward, _tangent_of, _second = (functools.partial(apply, kind) for kind in (Forward, Tangent, Second))
 
 
 def _backward(what: What, *arguments):
     return apply(Backward, replace(what, kept=None), *arguments, None)
-
-
-def _tangent_of(what: What, *arguments):
-    return apply(Tangent, what, *arguments)
-
-
-def _second(what: What, *arguments):
-    return apply(Second, what, *arguments)
 
 
 def gradients(call: Call, given, kept, outputs, wanted):

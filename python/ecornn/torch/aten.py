@@ -49,9 +49,8 @@ def _checked(spec, x, states, params, batch: int, dims: int) -> bool:
         _weights.expect(spec, params, x.device)
     except RuntimeError:
         return False
-    return all(state.device == x.device
-               and state.shape == (spec.pairs, batch, width)
-               for state, width in zip(states, spec.widths))
+    return all(state.device == x.device and state.shape == shape
+               for state, shape in zip(states, spec.state_shapes(batch)))
 
 
 def _kernels(name: str):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 
 from . import _call, _fallbacks, _graph, _native, _operators
+from ._forward import Forward
 from ._spec import CELLS
 from ._watched import PLAIN, anything, derived, traced
 from ._weights import dense as _dense
@@ -230,10 +231,7 @@ class _Cell:
 
         return to_torch(self)
 
-    def _get_name(self) -> str:
-        """For repr, because torch.nn's classes have the same names."""
-        return ("ecornn.torch." * type(self).__module__.startswith("ecornn.")
-                + type(self).__name__)
+    _get_name = Forward._get_name
 
 
 class LSTMCell(_Cell, torch.nn.LSTMCell):

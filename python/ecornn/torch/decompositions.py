@@ -32,7 +32,7 @@ def _layer(x, lengths, states, weights, *rest):
     if not isinstance(x.shape[1 if batch_major else 0], int):
         raise Unsupported("T is dynamic, must be fixed: core ATen has no loop over steps")
     batch = x.shape[0 if batch_major else 1]
-    states = states or [x.new_zeros(spec.pairs, batch, width) for width in spec.widths]
+    states = states or [x.new_zeros(shape) for shape in spec.state_shapes(batch)]
     found = _operators.run(spec.of, x, states, [weight.to(x.dtype) for weight in weights], batch_major, lengths)
     return [*found, *(x.new_empty(0, dtype=torch.uint8) for _ in range(2))]  # reserve and packed
 

@@ -8,6 +8,7 @@ from torch.nn.utils.rnn import PackedSequence
 from . import _dynamo, _operators, _subclasses, _watched
 from ._fallbacks import count, reason
 from ._forward import Forward
+from ._freezing import KEPT
 from ._packing import packing_of
 from .cells import GRUCell, LSTMCell, RNNCell
 
@@ -56,7 +57,7 @@ class _Layers(Forward):
         batch = packing.batch if packing else x.shape[0 if self.batch_first else 1]
         spec = self._spec()
         if hx is None:
-            states = [x.new_zeros(spec.pairs, batch, width) for width in spec.widths]
+            states = [x.new_zeros(shape) for shape in spec.state_shapes(batch)]
         else:
             states = [state.unsqueeze(1) if alone else state if order is None
                       else state.index_select(1, order)
@@ -203,7 +204,7 @@ def _twin(module, kind: type):
     """A module of that class with this one's attributes, parameters and hooks."""
     twin = kind.__new__(kind)
     twin.__dict__.update(module.__dict__)
-    for name in ("_again", "_frozen"):
+    for name in KEPT:
         twin.__dict__.pop(name, None)
     for name in ("_parameters", "_buffers", "_modules"):
         twin.__dict__[name] = module.__dict__[name].copy()

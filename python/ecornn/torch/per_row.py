@@ -50,7 +50,7 @@ def per_row_gradients(module, input: torch.Tensor, grad_y: torch.Tensor | None, 
         raise ValueError(f"input is {list(input.shape)}, must be [T,N,{spec.input}], or "
                          f"[N,T,{spec.input}] if batch_first, and not empty")
     expect(spec, weights, device)
-    shapes = [(*input.shape[:2], spec.out)] + [(spec.pairs, rows, width) for width in spec.widths]
+    shapes = [(*input.shape[:2], spec.out), *spec.state_shapes(rows)]
     states, dfinal = (list(given) if isinstance(given, (tuple, list)) else
                       [given] * spec.states if given is None else [given]
                       for given in (hx, grad_final))

@@ -83,8 +83,7 @@ def _quantized_fake(x, lengths, states, block, cell, shape, weights):
     input, hidden, layers, first, both, proj = shape
     spec = spec_of(Layers(cell, input, hidden, layers, True, bool(both), proj))
     batch = x.shape[0 if first else 1]
-    return [x.new_empty((*x.shape[:2], spec.out)),
-            *(x.new_empty((spec.pairs, batch, width)) for width in spec.widths)]
+    return [*map(x.new_empty, ((*x.shape[:2], spec.out), *spec.state_shapes(batch)))]
 
 
 class Quantized(_nn.Module):
