@@ -42,7 +42,8 @@ struct eco_saving {
 struct eco_problem {
     const struct ecornn_cell *cell;
 #include "common/option_rows.inc"
-    int32_t P, D;
+    int32_t P, Y, D;                           /* Y: columns of y in a direction: P, or, of a cell
+                                                  whose y has several states, that many times H */
     bool projected;                            /* there is a projection; otherwise P == H */
     bool int8;                                 /* ECORNN_INT8 */
     bool alone;                                /* models at once, by a thread each */
@@ -66,7 +67,7 @@ static inline int32_t eco_forced(const struct eco_problem *problem, enum eco_for
     return problem->force.keys >> key & 1 ? problem->force.value[key] : usual;
 }
 
-/* Input width of a layer: I, then D*P. */
+/* Input width of a layer: I, then D*Y. */
 int32_t eco_problem_input(const struct eco_problem *problem, int layer);
 /* Columns of all parts of x. */
 int32_t eco_problem_parts(const struct eco_problem *problem);
@@ -87,7 +88,8 @@ int32_t eco_problem_mean(const struct eco_problem *problem);
 /* Does direction index d run from the last step to the first? */
 bool eco_problem_reversed(const struct eco_problem *problem, int d);
 /* Is the output state F32 inside a run of 16-bit rows?  So it is if the steps read it and no
- * product does: then it is a memory, like an LSTM's c, and y is a rounded copy of it. */
+ * product does: then it is a memory, like an LSTM's c, and y is a rounded copy of it.  Planes of a
+ * y of several states are apart from it, too. */
 bool eco_problem_wide_output(const struct eco_problem *problem);
 /* Does a run write y of every layer separately from planes, if it is lean or the planes are wide?
  */

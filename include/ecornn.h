@@ -119,7 +119,7 @@ typedef struct {
     int32_t steps;          /**< the largest T of a run */
     int32_t batch;          /**< the largest N */
     int32_t input;          /**< I: width of x */
-    int32_t output;         /**< width of y, D*P */
+    int32_t output;         /**< width of y, D*P, or D*H for each state that y has */
     int32_t reads_y;        /**< does backward read y, so that it must survive unchanged? */
     int32_t checks_lengths; /**< are lengths, and what belongs to a reserve, checked?  Not on a GPU,
                                whose memory the host does not read. */

@@ -122,7 +122,7 @@ static ecornn_status make_layer(struct eco_net_plan *plan, const struct making *
         return eco_net_fail(status, k);
     plan->layers++;
     const struct eco_problem *const problem = &layer->plan->problem;
-    layer->width = problem->D * problem->P;
+    layer->width = problem->D * problem->Y;
     layer->plan->net = plan;
     status = check_layer(problem, eco_net_problem(plan));
     return status == ECORNN_OK ? status : eco_net_fail(status, k);

@@ -47,6 +47,7 @@ static struct eco_problem small_of(const struct eco_problem *problem)
     while (made.H % made.heads != 0 || (made.grouped && rest % made.heads != 0))
         made.heads--;
     made.P = least(problem->P, made.H);
+    made.Y = made.P * (problem->Y / problem->P);
     made.L = least(problem->L, LAYERS);
     made.type = made.param_type = made.weight_type = ECORNN_F64;
     made.saving = (struct eco_saving){.policy = ECO_SAVE_ALL, .type = ECORNN_F64};

@@ -110,7 +110,7 @@ ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn
     *data = (struct eco_tune_data){.device = plan->device, .problem = problem};
     data->stream = own != NULL ? own->stream : NULL;
     data->x_elements = rows * (size_t)problem->I;
-    data->y_elements = rows * (size_t)(problem->D * problem->P);
+    data->y_elements = rows * (size_t)(problem->D * problem->Y);
     data->params = plan->sizes.param_elements;
     data->sets = own != NULL ? OF_MEASURING : sets_of(data->device, data->x_elements * element);
     data->x = random_block(data, data->x_elements * (size_t)data->sets, problem->type, 1);

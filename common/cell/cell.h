@@ -112,6 +112,7 @@ struct eco_recipe_part {
 struct eco_recipe {
     char name[ECO_MAX_NAME];
     int n_states, n_parts, n_params, n_bernoulli, n_means;
+    int n_outputs;   /* y has the first n_outputs states side by side; most cells have 1 */
     bool head_means; /* all means are over one head */
     char state[ECO_MAX_STATES][ECO_MAX_NAME];
     struct eco_recipe_part part[ECO_MAX_PARTS];

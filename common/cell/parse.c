@@ -116,7 +116,34 @@ static int parse_part(struct eco_parser *parser)
     return expect_symbol(parser, ']');
 }
 
-/* cell NAME(state, ...), each state with or without a start value; after a semicolon parts of x */
+/* -> state, ...: y has these side by side.  They are the first states, in the order of the head. */
+static int parse_outputs(struct eco_parser *parser)
+{
+    struct eco_scanner *scan = &parser->scan;
+    struct eco_recipe *recipe = parser->recipe;
+    recipe->n_outputs = 1;
+    if (!eco_scan_is(scan, '-'))
+        return 0;
+    eco_scan_next(scan, false);
+    if (expect_symbol(parser, '>') < 0)
+        return -1;
+    for (int n = 0;; eco_scan_next(scan, false)) {
+        const bool is_name = scan->token.kind == ECO_TOKEN_NAME && !scan->token.primed;
+        if (n == recipe->n_states)
+            return eco_scan_fail(scan, &scan->token, true, "y has all %d states already", n);
+        if (!is_name || eco_parse_find_state(parser, &scan->token) != n)
+            return eco_scan_fail(scan, &scan->token, true,
+                                 "y has the first states in their order: expected '%s'",
+                                 recipe->state[n]);
+        recipe->n_outputs = ++n;
+        eco_scan_next(scan, false);
+        if (scan->failed || !eco_scan_is(scan, ','))
+            return scan->failed ? -1 : 0;
+    }
+}
+
+/* cell NAME(state, ...), each state with or without a start value; after a semicolon parts of x;
+ * after the parenthesis the states of y */
 static int parse_head(struct eco_parser *parser)
 {
     struct eco_scanner *scan = &parser->scan;
@@ -143,7 +170,9 @@ static int parse_head(struct eco_parser *parser)
         if (parse_part(parser) < 0)
             return -1;
     }
-    return expect_symbol(parser, ')') < 0 ? -1 : expect_line_end(parser);
+    if (expect_symbol(parser, ')') < 0 || parse_outputs(parser) < 0)
+        return -1;
+    return expect_line_end(parser);
 }
 
 static int check_line_name(struct eco_parser *parser, const struct eco_token *token)

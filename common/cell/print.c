@@ -134,6 +134,8 @@ static void print_recipe(struct eco_text *text, const struct eco_recipe *recipe)
     for (int k = 0; k < recipe->n_parts; k++)
         eco_text_add(text, "%s%s[%c]", k == 0 ? "\nparts of x: " : ", ", recipe->part[k].name,
                      recipe->part[k].single ? '1' : 'H');
+    for (int s = 0; recipe->n_outputs > 1 && s < recipe->n_outputs; s++)
+        eco_text_add(text, "%s%s", s == 0 ? "\ny: " : ", ", recipe->state[s]);
     eco_text_add(text, "\nparameters:");
     for (int k = 0; k < recipe->n_params; k++)
         eco_text_add(text, " %s", recipe->param[k].name);

@@ -283,8 +283,11 @@ bool eco_cell_tangent(struct eco_tangent *tangent, const struct ecornn_cell *cel
                              ECO_MAX_STATES / 2);
     if (cell->recipe.n_parts > 0)
         return eco_cell_fail(error, "it has part '%s' of x", cell->recipe.part[0].name);
+    if (cell->recipe.n_outputs > 1)
+        return eco_cell_fail(error, "y has %d states, must be 1", cell->recipe.n_outputs);
     if (cell->lowered.raw >= 0)
         return eco_cell_fail(error, "x stands in its text without W");
+    tangent->cell.recipe.n_outputs = 1;
     find_active(&mode);
     name_states(&mode);
     if (!number_params(&mode, error))

@@ -31,7 +31,7 @@ static struct copies place_copies(struct eco_compact_run *run, const struct eco_
 {
     const struct eco_problem *problem = layout->problem;
     const size_t N = (size_t)layout->N, rows = (size_t)layout->T * N, I = (size_t)problem->I,
-                 output = (size_t)problem->D * (size_t)problem->P,
+                 output = (size_t)problem->D * (size_t)problem->Y,
                  element = eco_type_bytes(layout->type);
     struct copies copies = {.x = NULL};
     run->counted = take(blocks, sizeof *run->counted, rows, 1);
@@ -82,7 +82,7 @@ static struct eco_compact_move rows_of(const struct eco_layout *layout, enum eco
                                        bool output)
 {
     const struct eco_problem *problem = layout->problem;
-    const int32_t lanes = output ? problem->D : 1, width = output ? problem->P : problem->I;
+    const int32_t lanes = output ? problem->D : 1, width = output ? problem->Y : problem->I;
     const size_t row = (size_t)lanes * (size_t)width;
     const bool time_major = !problem->batch_major;
     return (struct eco_compact_move){.kind = kind,

@@ -41,7 +41,7 @@ static size_t bytes_of(const struct models *models, const struct eco_run_array *
         [ECO_ARRAY_LENGTHS] = N * sizeof(int32_t),
         [ECO_ARRAY_MARKS] = rows,
         [ECO_ARRAY_INPUT] = rows * (size_t)problem->I * element,
-        [ECO_ARRAY_OUTPUT] = rows * D * (size_t)problem->P * element,
+        [ECO_ARRAY_OUTPUT] = rows * D * (size_t)problem->Y * element,
         [ECO_ARRAY_STATE] = N * state,
         [ECO_ARRAY_STATES] = rows * state,
         [ECO_ARRAY_BLOCK] = eco_models_stride(eco_run_array_bytes(array, &models->one))};

@@ -108,11 +108,11 @@ static struct eco_view x_at(const struct binding *b, const void *data)
     return sequence(b, data, (size_t)eco_args_input(b->problem, b->args), 0);
 }
 
-/* This direction's columns of the caller's rows of D*P. */
+/* This direction's columns of the caller's rows of D*Y. */
 static struct eco_view output(const struct binding *b, const void *data)
 {
-    const size_t P = (size_t)b->problem->P;
-    return sequence(b, data, (size_t)b->problem->D * P, b->op->d * P);
+    const size_t Y = (size_t)b->problem->Y;
+    return sequence(b, data, (size_t)b->problem->D * Y, b->op->d * Y);
 }
 
 /* N: rows of the caller's array, those of streams if it has these. */

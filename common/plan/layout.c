@@ -133,6 +133,7 @@ static void put_pass(struct eco_layout *layout, struct cursor *workspace, struct
     const int L = problem->L, layers = overlaps(layout, layout->back) ? L : 1,
               lanes = (overlaps(layout, back) ? L : 1) * problem->D;
     const size_t D = (size_t)problem->D, H = (size_t)problem->H, P = (size_t)problem->P,
+                 Y = (size_t)problem->Y,
                  slots = (size_t)lowered->n_slots * eco_request_row(request, H),
                  saved = (size_t)lowered->n_saves * H,
                  carried = request->gpu.carry_planes > 0 ? (size_t)request->gpu.carry_planes : 1;

@@ -115,7 +115,7 @@ static ecornn_status fix_sizes(struct ecornn_plan *plan)
         .steps = problem->T,
         .batch = problem->N,
         .input = problem->I,
-        .output = problem->D * problem->P,
+        .output = problem->D * problem->Y,
         .reads_y = problem->training && eco_layout_reads_y(&plan->layout[ECO_LAYOUT_TRAIN]),
         .checks_lengths = !plan->device->caps.own_memory,
         .models = 1,

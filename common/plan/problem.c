@@ -16,7 +16,7 @@
 
 int32_t eco_problem_input(const struct eco_problem *problem, int layer)
 {
-    return layer == 0 ? problem->I : problem->D * problem->P;
+    return layer == 0 ? problem->I : problem->D * problem->Y;
 }
 
 /* Columns of the parts of x that come before part `end` of a cell's text. */
@@ -87,7 +87,8 @@ bool eco_problem_reversed(const struct eco_problem *problem, int d)
 
 bool eco_problem_wide_output(const struct eco_problem *problem)
 {
-    return problem->cell->lowered.remembers && eco_type_narrow(problem->type);
+    return problem->Y != problem->P ||
+           (problem->cell->lowered.remembers && eco_type_narrow(problem->type));
 }
 
 bool eco_problem_writes_y(const struct eco_problem *problem)
@@ -304,7 +305,7 @@ static ecornn_status check_raw_input(const ecornn_desc *desc)
 {
     const struct eco_recipe *recipe = &desc->cell->recipe;
     const int32_t D = (desc->flags & ECORNN_BIDIRECTIONAL) != 0 ? 2 : 1,
-                  P = desc->proj != 0 ? desc->proj : desc->hidden;
+                  Y = (desc->proj != 0 ? desc->proj : desc->hidden) * recipe->n_outputs;
     if (desc->cell->lowered.raw < 0)
         return ECORNN_OK;
     if (rest_of(desc) != desc->hidden)
@@ -312,11 +313,11 @@ static ecornn_status check_raw_input(const ecornn_desc *desc)
                         "input is %d, but cell %s reads x unit by unit: must be hidden, %d%s",
                         desc->input, recipe->name, desc->hidden,
                         recipe->n_parts > 0 ? ", and the parts of x" : "");
-    if (desc->layers > 1 && (int64_t)D * P != desc->hidden)
+    if (desc->layers > 1 && (int64_t)D * Y != desc->hidden)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "a layer's output is %" PRId64
                         " wide, but cell %s reads x unit by unit: must be hidden, %d",
-                        (int64_t)D * P, recipe->name, desc->hidden);
+                        (int64_t)D * Y, recipe->name, desc->hidden);
     return ECORNN_OK;
 }
 
@@ -381,6 +382,9 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "proj is %d, but cell %s uses its output state outside R(.): no projection",
                         desc->proj, desc->cell->recipe.name);
+    if (desc->proj != 0 && desc->cell->recipe.n_outputs > 1)
+        return eco_fail(ECORNN_UNSUPPORTED, "proj is %d, but y of cell %s has %d states",
+                        desc->proj, desc->cell->recipe.name, desc->cell->recipe.n_outputs);
     if (desc->models <= 1 && (desc->flags & ECORNN_SHARED_INPUT) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "models is %d, must be 2 or more with ECORNN_SHARED_INPUT", desc->models);
@@ -416,6 +420,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
     *problem = (struct eco_problem){
         .cell = desc->cell,
         .P = desc->proj != 0 ? desc->proj : desc->hidden,
+        .Y = desc->proj != 0 ? desc->proj : desc->hidden * desc->cell->recipe.n_outputs,
         .D = (desc->flags & ECORNN_BIDIRECTIONAL) != 0 ? 2 : 1,
         .projected = desc->proj != 0,
         .int8 = (desc->flags & ECORNN_INT8) != 0,

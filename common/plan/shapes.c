@@ -59,7 +59,7 @@ struct eco_layout_rows eco_layout_state_rows(const struct eco_layout *layout, in
 
 struct eco_layout_rows eco_layout_sequence_rows(const struct eco_layout *layout)
 {
-    const size_t row = (size_t)layout->problem->D * (size_t)layout->problem->P;
+    const size_t row = (size_t)layout->problem->D * (size_t)layout->problem->Y;
     return (struct eco_layout_rows){
         layout->type, layout->T + 2,
         eco_layout_alias_padded(layout, eco_request_row(&layout->request, row))};
@@ -176,7 +176,7 @@ size_t eco_layout_gather_width(const struct eco_layout *layout, bool backward)
         return 0;
     const bool first = eco_layout_gathers(problem, &layout->request, backward);
     const size_t I = first ? (size_t)problem->I : 0;
-    const size_t later = (size_t)problem->D * (size_t)problem->P;
+    const size_t later = (size_t)problem->D * (size_t)problem->Y;
     const bool copied =
         eco_problem_writes_y(problem) && eco_request_needs_copy(&layout->request, later);
     const bool gathered =

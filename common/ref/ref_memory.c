@@ -30,7 +30,7 @@ static void take_all(struct eco_reference *run, struct arena *arena)
 {
     const struct eco_problem *problem = run->problem;
     const size_t T = (size_t)run->T, N = (size_t)run->N, L = (size_t)problem->L,
-                 D = (size_t)problem->D, I = (size_t)problem->I, output = D * (size_t)problem->P;
+                 D = (size_t)problem->D, I = (size_t)problem->I, output = D * (size_t)problem->Y;
     const size_t nodes = (size_t)problem->cell->recipe.n_nodes, width = (size_t)run->width;
     const size_t elements = eco_problem_param_elements(problem);
     run->weights = take(arena, 1, 1, elements);
@@ -47,7 +47,7 @@ static void take_all(struct eco_reference *run, struct arena *arena)
         run->start[s] = take(arena, 1, 1, width);
         run->dstart[s] = take(arena, 1, 1, width);
     }
-    run->held = take(arena, 1, 1, width);
+    run->held = take(arena, 1, 1, output);
     for (int s = 0; s < ECO_MAX_STATES; s++)
         run->held_state[s] = take(arena, 1, 1, width);
     run->operand = take(arena, 1, 1, width + I + output); /* enough for any product */
@@ -77,7 +77,7 @@ double *eco_reference_input(const struct eco_reference *run, int layer)
     if (layer == 0)
         return run->inputs;
     return run->inputs + rows * (size_t)run->problem->I +
-           (size_t)(layer - 1) * rows * (size_t)run->problem->D * (size_t)run->problem->P;
+           (size_t)(layer - 1) * rows * (size_t)run->problem->D * (size_t)run->problem->Y;
 }
 
 double *eco_reference_state(const struct eco_reference *run, int s, int32_t plane, int32_t n)

@@ -33,11 +33,11 @@ static void choose_pair(struct eco_reference *run, int layer, int d)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Applies dropout to the input of a layer or its gradient, [T,N,D*P] in place. */
+/* Applies dropout to the input of a layer or its gradient, [T,N,D*Y] in place. */
 static void drop(struct eco_reference *run, int layer, double *array, bool gradient)
 {
     const struct eco_problem *problem = run->problem;
-    const int32_t width = problem->D * problem->P;
+    const int32_t width = problem->D * problem->Y;
     const double p = (double)problem->dropout;
     if (!run->draws || !(p > 0))
         return;
@@ -80,8 +80,8 @@ static struct eco_reference_row row_of(const struct eco_reference *run, int32_t 
 
 static double *output_part(const struct eco_reference *run, double *array, int32_t t, int32_t n)
 {
-    const size_t P = (size_t)run->problem->P, D = (size_t)run->problem->D;
-    return array + (((size_t)t * (size_t)run->N + (size_t)n) * D + (size_t)run->d) * P;
+    const size_t Y = (size_t)run->problem->Y, D = (size_t)run->problem->D;
+    return array + (((size_t)t * (size_t)run->N + (size_t)n) * D + (size_t)run->d) * Y;
 }
 
 /* Stores the row's states after this step, and y; NULL: zeros. */
@@ -90,8 +90,8 @@ static void show(struct eco_reference *run, const struct eco_reference_row *row,
 {
     const struct eco_problem *problem = run->problem;
     double *output = output_part(run, eco_reference_input(run, run->layer + 1), row->t, row->n);
-    for (int32_t j = 0; j < problem->P; j++)
-        output[j] = state[0] ? state[0][j] : 0;
+    for (int32_t j = 0; j < problem->Y; j++)
+        output[j] = state[0] ? state[j / problem->P][j % problem->P] : 0;
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         eco_reference_show(run, run->args->states[s], state[s], s, row);
 }
@@ -150,7 +150,7 @@ static void cut_carry(struct eco_reference *run)
 /* Adds the gradient of a repeated output to the step it repeats, ... */
 static void hold(struct eco_reference *run, const double *doutput)
 {
-    for (int32_t j = 0; j < run->problem->P; j++)
+    for (int32_t j = 0; j < run->problem->Y; j++)
         eco_round_add(&run->arithmetic, &run->held[j], doutput[j]);
 }
 
@@ -179,7 +179,7 @@ static void backward_row(struct eco_reference *run, int32_t n)
     const struct eco_problem *problem = run->problem;
     const struct eco_args *args = run->args;
     const int states = problem->cell->recipe.n_states;
-    memset(run->held, 0, (size_t)run->width * sizeof *run->held);
+    memset(run->held, 0, (size_t)problem->Y * sizeof *run->held);
     for (int s = 0; s < states; s++)
         memset(run->held_state[s], 0, (size_t)run->width * sizeof *run->held);
     for (int s = 0; s < states; s++) {
@@ -197,9 +197,10 @@ static void backward_row(struct eco_reference *run, int32_t n)
         if (!eco_reference_counts(run, row.t, n))
             continue;
         take_held_states(run);
-        for (int32_t j = 0; j < problem->P; j++)
-            run->carry[0][j] =
-                eco_round(&run->arithmetic, run->carry[0][j] + take_held(run, j, doutput[j]));
+        for (int32_t j = 0; j < problem->Y; j++) {
+            double *const carry = &run->carry[j / problem->P][j % problem->P];
+            *carry = eco_round(&run->arithmetic, *carry + take_held(run, j, doutput[j]));
+        }
         eco_reference_backward(run, &row);
         eco_reference_sum_row(run);
         if (eco_reference_resets(run, row.t, n))
@@ -220,7 +221,7 @@ static void backward(struct eco_reference *run)
     eco_reference_sum_begin(run, args->accumulate ? args->dweights : NULL,
                             eco_type_sum(problem->type));
     eco_reference_load_sequence(run, run->doutput, args->dy,
-                                (size_t)problem->D * (size_t)problem->P);
+                                (size_t)problem->D * (size_t)problem->Y);
     for (int layer = problem->L - 1; layer >= 0; layer--) {
         memset(run->dinput, 0, rows * (size_t)eco_problem_input(problem, layer) * sizeof(double));
         for (int d = 0; d < problem->D; d++) {
@@ -328,7 +329,7 @@ ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco
         backward(&run);
     } else {
         eco_reference_store_sequence(&run, args->y, eco_reference_input(&run, problem->L),
-                                     (size_t)problem->D * (size_t)problem->P);
+                                     (size_t)problem->D * (size_t)problem->Y);
         eco_reference_move_states(&run, true);
     }
     eco_free(block);

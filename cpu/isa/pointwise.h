@@ -23,6 +23,7 @@ struct eco_pointwise {
     int32_t row0, row1, unit0, unit1; /* the part; with means whole rows only */
     int32_t hidden;                   /* H */
     int32_t n_states;                 /* of the cell */
+    int32_t outputs;                  /* states in y and dy, for the interpreter; else 1 */
     int32_t t;
     const int32_t *order;   /* [N]: the row whose random numbers are used; NULL: the same */
     const int32_t *y_order; /* [N]: the row of y or dy */
@@ -54,7 +55,7 @@ struct eco_pointwise {
     int32_t acc_shift; /* units are in blocks of 1 << acc_shift, */
     size_t acc_block;  /* this many elements apart; 31: one block */
     size_t acc_column; /* distance of accumulators in elements */
-    void *y;           /* a second copy of next[0]; NULL if not needed, or projected */
+    void *y;           /* second copies of the first states; NULL if not needed, or projected */
     size_t y_row;
 
     /* backward */
@@ -63,7 +64,7 @@ struct eco_pointwise {
     size_t carry_row[ECO_MAX_STATES];
     const void *dnext; /* projected: gradient of u, instead of carry[0] */
     size_t dnext_row;
-    const void *dy; /* added to carry[0]; NULL: 0, or projected */
+    const void *dy; /* added to the carries of the first states; NULL: 0, or projected */
     size_t dy_row;
     void *dacc;
     size_t dacc_row;

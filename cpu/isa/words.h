@@ -189,15 +189,19 @@ ALWAYS_INLINE vec load_doperand(const struct position *at, int slot)
     return load_column(at, at->doperand, slot);
 }
 
+/* A gradient of y is added to that of the state before its backward step. */
+ALWAYS_INLINE vec load_dy(const struct position *at, int s)
+{
+    const bool wide = !NARROW || at->call->wide_dy;
+    return wide ? load_column(at, at->dy, s) : fetch_column(at, at->dy, s);
+}
+
 ALWAYS_INLINE vec load_dnext(const struct position *at, int s)
 {
     if (s == 0 && at->dnext)
         return load_column(at, at->dnext, 0);
     const vec carry = load_column(at, at->carry[s], 0);
-    if (s > 0 || !at->dy)
-        return carry;
-    return v_add(carry, !NARROW || at->call->wide_dy ? load_column(at, at->dy, 0)
-                                                     : fetch_column(at, at->dy, 0));
+    return s > 0 || !at->dy ? carry : v_add(carry, load_dy(at, 0));
 }
 
 ALWAYS_INLINE void store_operand(const struct position *at, int slot, vec v)
@@ -245,13 +249,6 @@ ALWAYS_INLINE void store_dstate(const struct position *at, int s, vec v)
         store_column(at, at->carry[s], 0, v);
 }
 
-/* A gradient of y is added to the output state before its backward step. */
-ALWAYS_INLINE vec load_dy(const struct position *at)
-{
-    const bool wide = !NARROW || at->call->wide_dy;
-    return wide ? load_column(at, at->dy, 0) : fetch_column(at, at->dy, 0);
-}
-
 /* A factor of 0 gives 0, even times an infinite value; a NaN stays a NaN. */
 ALWAYS_INLINE vec times(vec factor, vec value)
 {
@@ -261,7 +258,7 @@ ALWAYS_INLINE vec times(vec factor, vec value)
 ALWAYS_INLINE void store_linear(const struct position *at, int s, vec factor, vec term)
 {
     if (s == 0 && at->dy)
-        term = v_add(v_mul(factor, load_dy(at)), term);
+        term = v_add(v_mul(factor, load_dy(at, 0)), term);
     const vec factors = load_column(at, at->factor, s), terms = load_column(at, at->term, s);
     store_column(at, at->factor, s, times(factor, factors));
     store_column(at, at->term, s, v_add(v_mul(factor, terms), term));

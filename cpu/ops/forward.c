@@ -196,7 +196,7 @@ static void clear_y(const struct step *step, int32_t t)
     const bool last = step->bound->op->layer == run->problem->L - 1;
     for (int32_t n = part.from; last && y != NULL && n < part.to; n++)
         memset(eco_cpu_after_mutable(output->type, y, (size_t)eco_cpu_row(run, n) * output->row), 0,
-               (size_t)run->problem->P * eco_type_bytes(output->type));
+               (size_t)run->problem->Y * eco_type_bytes(output->type));
 }
 
 /* Restores the states of the step before and puts the starts of this step in their place. Threads

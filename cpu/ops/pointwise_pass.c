@@ -17,6 +17,7 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
         .wide_states = wide,
         .hidden = run->problem->H,
         .n_states = run->problem->cell->recipe.n_states,
+        .outputs = run->problem->cell->recipe.n_outputs,
         .order = run->order,
         .y_order = op->layer == run->problem->L - 1 ? run->order : NULL,
         .training = run->args->reserve != NULL,

@@ -29,7 +29,7 @@ def table(system: str, shape: Shape, counts: dict[str, int],
     """
     H, P, D, proj = shape.hidden, shape.width, shape.directions, shape.proj
     pairs = [(layer, reverse) for layer in range(shape.layers) for reverse in range(D)]
-    widths = [shape.input if layer == 0 else D * P for layer, _ in pairs]
+    widths = [shape.input if layer == 0 else shape.output for layer, _ in pairs]
     peepholes = 3 if counts["p"] else 0
     biases = 2 if system != "keras" or counts["b"] > counts["W"] else 1
     rest = elements - len(pairs) * (peepholes * H + proj * H)

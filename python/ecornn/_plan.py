@@ -10,6 +10,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from . import _library as lib
 from ._library import check, library
@@ -68,6 +69,12 @@ def _find_cell(text: str) -> int:
 def cell_print(text: str) -> str:
     """What the library prints of a cell: its recipe, and the stages that it was compiled to."""
     return lib.print_of(library.ecornn_cell_print, cell(text))
+
+
+@lru_cache(1024)
+def outputs(text: str) -> int:
+    """How many of a cell's states y has, side by side: the first ones."""
+    return 1 + cell_print(text).partition("\ny: ")[2].partition("\n")[0].count(",")
 
 
 def cell_names() -> list[str]:
@@ -134,8 +141,13 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """P: width of the first state, and of y in one direction."""
+        """P: width of the first state."""
         return self.proj or self.hidden
+
+    @property
+    def output(self) -> int:
+        """Width of y: in each direction P, or H for each state that y has."""
+        return self.directions * self.width * outputs(self.cell)
 
 
 @dataclass(frozen=True)

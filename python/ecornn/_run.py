@@ -146,7 +146,7 @@ class Job:
 
     def y_shape(self) -> tuple[int, ...]:
         layer = self.layer
-        return (*layer.lead, *self.x.shape[-3:-1], layer.directions * layer.width)
+        return (*layer.lead, *self.x.shape[-3:-1], layer.output)
 
     def shown_shapes(self) -> list[tuple[int, ...]]:
         """Shapes of the states of every step, if requested."""

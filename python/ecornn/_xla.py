@@ -81,7 +81,7 @@ class Spec:
     def rows(self, x) -> list[jax.ShapeDtypeStruct]:
         """y and the final states of a run on x."""
         pairs, batch = self.shape.layers * self.shape.directions, self.size(x)[1]
-        shapes = [(*x.shape[:-1], self.shape.directions * self.shape.width)]
+        shapes = [(*x.shape[:-1], self.shape.output)]
         shapes += [(*self.lead, pairs, batch, self.shape.hidden if s else self.shape.width)
                    for s in range(self.states)]
         return [jax.ShapeDtypeStruct(shape, x.dtype) for shape in shapes]

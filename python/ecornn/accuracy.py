@@ -86,6 +86,8 @@ def bound(layer: Layer, k: int, operands: dict[str, Rows], quantises: bool = Tru
     Raises Unsupported for a cell with a function or an operand without a bound here.
     """
     made = export.compiled(layer.cell)
+    if layer.output != layer.directions * layer.width:
+        raise Unsupported("there is no bound for a y of several states")
     if layer.proj or set(made.operands) != set(range(len(made.operands))) or len(made.stages) > 1:
         raise Unsupported("there is no bound for a projection or a computed operand")
     parameters, values, after = layer.parameters, {}, {}

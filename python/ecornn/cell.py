@@ -83,6 +83,15 @@ class Cell:
         return tuple((name.partition("[")[0], 1 if "[1]" in name else None)
                      for name in self._printed("parts of x:"))
 
+    @property
+    def outputs(self) -> int:
+        """How many states y has, side by side: the first ones.
+
+        >>> Cell("cell turn(h, g) -> h, g\\nh' = p * h - g\\ng' = h + W x\\n").outputs
+        2
+        """
+        return _plan.outputs(self.text)
+
     def _printed(self, head: str) -> list[str]:
         """The words after `head` in what the library prints of the cell."""
         line = _plan.cell_print(self.text).partition(f"\n{head} ")[2].partition("\n")[0]

@@ -138,7 +138,7 @@ def _states(layer: Layer, given: Any, name: str, shapes) -> list[jax.Array | Non
 
 def _empty(layer: Layer, x, initial: Any, shapes):
     """A run without steps or rows only copies states."""
-    y = jnp.zeros((*x.shape[:-1], layer.directions * layer.width), x.dtype)
+    y = jnp.zeros((*x.shape[:-1], layer.output), x.dtype)
     given = _states(layer, initial, "initial", shapes)
     return y, tuple(jnp.full(shape, start, x.dtype) if state is None else state
                     for state, shape, start in zip(given, shapes, layer.cell.starts))

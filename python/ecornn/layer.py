@@ -129,7 +129,7 @@ class Layer:
             lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant |
             lib.GROUPED_INPUT * self.grouped_input | more_flags, weight_type, *saving_of(saving),
             self.memory_limit, self.heads, self.models or 1)
-        self.directions, self.width = shape.directions, shape.width
+        self.directions, self.width, self.output = shape.directions, shape.width, shape.output
         self._param_type = lib.F64 if self._type == lib.F64 else lib.F32
         self._types = self._type, self._param_type
         self._plans = Plans(shape)

@@ -162,7 +162,7 @@ static void set_shapes(struct job *job, const ecornn_desc *desc)
     const int64_t first = batch_major ? job->batch : job->steps;
     const int64_t second = batch_major ? job->steps : job->batch;
     job->x = shape_of(first, second, desc->input);
-    job->y = shape_of(first, second, directions * width);
+    job->y = shape_of(first, second, job->of->sizes.output);
     for (int64_t i = 0; i < job->states; i++)
         job->state[i] = shape_of(desc->layers * directions, job->batch, i ? desc->hidden : width);
 }

@@ -80,7 +80,7 @@ static int64_t size_of(const struct xla_call *call, char letter, int number)
     case 'I':
         return desc->input;
     case 'O':
-        return directions * width;
+        return call->sizes.output;
     case 'L':
         return directions * desc->layers;
     case 'H':

@@ -25,7 +25,9 @@ def draw(*shape):
     return DRAW.standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("cell, batch_first", [("lstm", False), ("gru", True), ("lif", False)])
+@pytest.mark.parametrize("cell, batch_first", [
+    ("lstm", False), ("gru", True), ("lif", False),
+    ("cell turn(h, g) -> h, g\nh' = p * h - g + W x\ng' = sigmoid(W x) * g + h\n", False)])
 def test_values_and_gradients_are_the_layer_s(cell, batch_first):
     from ecornn.jax import parameters, run
 
@@ -33,7 +35,7 @@ def test_values_and_gradients_are_the_layer_s(cell, batch_first):
     x, lengths = draw(4, 4, 3), np.array([4, 0, 2, 3])
     initial = tuple(draw(4, 4, 4) for _ in range(layer.cell.states))
     right = layer.forward(x, initial, lengths)
-    dy, dfinal = draw(4, 4, 8), tuple(draw(4, 4, 4) for _ in initial)
+    dy, dfinal = draw(4, 4, layer.output), tuple(draw(4, 4, 4) for _ in initial)
     grads = right.backward(dy, dfinal)
     values = parameters(layer)
 

@@ -405,7 +405,9 @@ void case_inputs(const struct test_case *test, struct data *inputs)
     const int32_t first = batch_major ? test->N : test->T, second = batch_major ? test->T : test->N;
     add_random(test, inputs, "x", (int32_t[]){first, second, desc->input}, test->scale);
     if (!(test->null >> case_array("dy") & 1))
-        add_random(test, inputs, "dy", (int32_t[]){first, second, D * P}, test->gradients);
+        add_random(test, inputs, "dy",
+                   (int32_t[]){first, second, D * P * desc->cell->recipe.n_outputs},
+                   test->gradients);
     for (int s = 0; test->with_states && s < test->states; s++) {
         const int32_t extent[] = {L * D, test->N, s == 0 ? P : desc->hidden};
         char name[32];

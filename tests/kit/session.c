@@ -103,7 +103,7 @@ static struct array shape_of(const struct session *session, const struct eco_run
     shape.extent[1] = state || !batch_major ? test->N : test->T;
     shape.extent[2] = state                           ? (s == 0 ? P : desc->hidden)
                       : row->shape == ECO_ARRAY_INPUT ? desc->input
-                                                      : D * P;
+                                                      : D * P * desc->cell->recipe.n_outputs;
     shape.count = (size_t)shape.extent[0] * (size_t)shape.extent[1] * (size_t)shape.extent[2];
     return shape;
 }

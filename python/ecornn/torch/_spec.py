@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .. import _library as lib
-from .._plan import Plan, Plans, Shape, cell, limit_of, saving_of
+from .._plan import Plan, Plans, Shape, cell, limit_of, outputs, saving_of
 from ..cell import expected
 
 # torch.nn's RNNBase.mode -> the library's cell.
@@ -75,7 +75,7 @@ class Spec:
         self.torch = name in _TWO_BIASES
         self.states = len(lib.cell_states(cell(name)))
         self.width = proj or hidden
-        self.out = self.directions * self.width
+        self.out = self.directions * self.width * outputs(name)
         self.widths = [self.width] + [hidden] * (self.states - 1)
         self.random = "bernoulli" in name
         # The library does not support a probability of 1; see drops_all.
