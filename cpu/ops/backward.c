@@ -120,10 +120,8 @@ static void run_step(struct step *step, int32_t t)
         eco_cpu_take_part(run, t, &step->call);
     }
     point_at_step(step, t);
-    if (run->args->resets != NULL) {
-        eco_cpu_cut_carries(run, step->bound, t, &step->call);
-        eco_cpu_patch_states(run, step->bound, t, &step->call, ECO_PATCH_READ | ECO_PATCH_OTHERS);
-    }
+    eco_cpu_cut_carries(run, step->bound, t, &step->call);
+    eco_cpu_patch_states(run, step->bound, t, &step->call, ECO_PATCH_READ | ECO_PATCH_OTHERS);
     if (run->problem->states)
         eco_cpu_add_dstates(run, step->bound, t, &step->call);
     if (run->problem->projected)

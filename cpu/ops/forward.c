@@ -219,8 +219,7 @@ static void compute_step(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_lowered *lowered = run->lowered;
-    if (run->args->resets != NULL)
-        reset(step, t);
+    reset(step, t);
     point_at_step(step, t);
     point_at_products(step, t);
     for (int stage = 0; stage < lowered->n_forward;) {

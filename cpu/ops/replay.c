@@ -188,8 +188,7 @@ static void point_at_step(const struct part *part, struct eco_pointwise *call, i
     call->save = eco_view_at(&bound->save, t);
     call->operand = eco_view_at(&bound->operand, t);
     eco_cpu_point_at_states(bound, t, call);
-    if (run->args->resets != NULL)
-        eco_cpu_patch_states(run, bound, t, call, ECO_PATCH_OTHERS);
+    eco_cpu_patch_states(run, bound, t, call, ECO_PATCH_OTHERS);
     for (int s = 0; s < call->n_states; s++)
         if (is_known(part->replay, s, t)) {
             call->next[s] = unread.first;

@@ -111,6 +111,8 @@ static struct eco_range units_of(const struct eco_cpu_run *run, const struct eco
 void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
                           struct eco_pointwise *call, unsigned which)
 {
+    if (run->args->resets == NULL)
+        return;
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_view *from = &bound->before[s], *to = &bound->with_resets[s];
         call->state[s] = eco_view_at(to, t);

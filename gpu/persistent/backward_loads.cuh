@@ -335,9 +335,9 @@ template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, 
         atomicAdd(sums + offset_at(at->row, at->call->carry_row[s], at->unit), d);
 }
 
-/* With resets: replaces the states before the step by the row's start, and drops gradients that are
- * carried across a restart. add_dstate() does the latter for state 0, to which a product is
- * added. */
+/* If a row restarts: replaces the states before the step by the row's start, and drops gradients
+ * that are carried across a restart. add_dstate() does the latter for state 0, to which a product
+ * is added. */
 template <class CELL>
 ECO_DEVICE void reset_fields(const struct block_context *block, struct element_of<CELL> *at)
 {

@@ -115,7 +115,7 @@ struct thread {
     operand_bits *sent;    /* the group's exchange of the current step */
     const uint4 *received; /* the first piece that this lane reads of the previous step */
 #if defined(ECO_RESETS)
-    uint32_t resets; /* bits of its first batch row */
+    uint32_t restarts; /* bits of its first batch row, see ask_resets() */
 #endif
 };
 

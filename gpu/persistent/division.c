@@ -177,7 +177,7 @@ int32_t eco_persistent_means(const struct eco_persistent_need *need,
 size_t eco_persistent_reset_bytes(const struct eco_persistent_need *need,
                                   const struct eco_persistent_shape *shape)
 {
-    return need->resets
+    return need->restarts
                ? (size_t)need->steps * (size_t)shape->groups *
                      (size_t)eco_persistent_row_tiles(shape) * ECO_PERSISTENT_N * sizeof(uint32_t)
                : 0;

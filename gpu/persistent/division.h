@@ -46,8 +46,8 @@ bool eco_persistent_divide_groups(const struct eco_persistent_need *need,
 /* Divides need->rows rows for the kernel with that index; false if they do not fit. */
 bool eco_persistent_divide(const struct eco_persistent_need *need, int place,
                            struct eco_persistent_shape *shape);
-/* Bytes at the end of the exchange for words of resets: no fewer than [(steps + 2) / 32, rounded
- * up, rows]. */
+/* Bytes at the end of the exchange for words that say which rows restart: no fewer than [(steps +
+ * 2) / 32, rounded up, rows]. */
 size_t eco_persistent_reset_bytes(const struct eco_persistent_need *need,
                                   const struct eco_persistent_shape *shape);
 /* Vectors of 16 bytes that a group exchanges in a step for means: a sum for each 32 units. */

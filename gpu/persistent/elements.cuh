@@ -114,14 +114,14 @@ ECO_DEVICE uint32_t reset_word(const struct block_context *block, int step, int 
 ECO_DEVICE void ask_resets(struct block_context *block, int step)
 {
     if ((block->step == 0 || (step + 1) % 32 == 0) && block->thread.n < block->thread.rows)
-        block->thread.resets = reset_word(block, step, block->thread.n);
+        block->thread.restarts = reset_word(block, step, block->thread.n);
 }
 
 /* Does batch row n of the group restart in a step? `ahead`: steps before that of ask_resets(). */
 ECO_DEVICE bool is_reset(const struct block_context *block, int step, int n, int ahead)
 {
     const bool asked = n == block->thread.n && (step + 1) % 32 + ahead < 32;
-    const uint32_t word = asked ? block->thread.resets : reset_word(block, step, n);
+    const uint32_t word = asked ? block->thread.restarts : reset_word(block, step, n);
     return word >> ((step + 1) % 32) & 1;
 }
 #else

@@ -30,7 +30,7 @@ struct element {
     int row, unit; /* in the whole layer */
     int step, parity;
     bool there, masked;
-    bool resets; /* the next step restarts, from `start` */
+    bool restarts; /* the next step does, from `start` */
 };
 
 template <class CELL> struct element_of : element, row_means {
@@ -81,10 +81,10 @@ ECO_DEVICE void send(const struct block_context *block, int o, int n, bool there
 template <class CELL>
 ECO_DEVICE void find_start(const struct block_context *block, int n, struct element_of<CELL> *at)
 {
-    at->resets = at->there && is_reset(block, at->step + 1, n, 0);
+    at->restarts = at->there && is_reset(block, at->step + 1, n, 0);
 #pragma unroll
     for (int s = 0; s < CELL::states && HAS_RESETS; s++)
-        at->start[s] = at->resets ? start_at(at, s) : 0;
+        at->start[s] = at->restarts ? start_at(at, s) : 0;
 }
 
 /* Begins an element: all but the sums of products. */

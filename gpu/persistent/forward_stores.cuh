@@ -77,7 +77,7 @@ template <class CELL> ECO_DEVICE void write_saves(struct element_of<CELL> *at)
 /* State s as the next step reads it. */
 template <class ELEMENT> ECO_DEVICE float then_read(const ELEMENT *at, int s)
 {
-    return HAS_RESETS && at->resets ? at->start[s] : at->next[s];
+    return HAS_RESETS && at->restarts ? at->start[s] : at->next[s];
 }
 
 template <class CELL> ECO_DEVICE void write_element(struct element_of<CELL> *at)

@@ -40,7 +40,7 @@ template <class DIVISION> ECO_DEVICE float gather_states(const struct block_cont
     return most;
 }
 
-/* With resets, rows may restart from larger states. */
+/* Rows may restart from larger states. */
 ECO_DEVICE float greatest_start(const struct block_context *block)
 {
     float most = 1;

@@ -37,7 +37,7 @@ struct eco_persistent_need {
     int32_t operand;                            /* bytes of an operand */
     int32_t instructions;                       /* matrix instructions for a k block */
     bool scaled;                                /* scale blocks have scales */
-    bool resets;                                /* rows may restart */
+    bool restarts;                              /* rows may begin again */
     int32_t blocks[ECO_PERSISTENT_CLUSTERS];    /* that run at once, in clusters of 1, 2, 4 */
     int32_t cluster_launch;                     /* see eco_caps.gpu */
     int32_t most_groups[8];                     /* in a partition, of k blocks; [k - 1] */

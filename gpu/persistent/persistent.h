@@ -119,7 +119,7 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
                                              const struct eco_bound *bound, int32_t row,
                                              struct eco_persistent_call *call);
 
-/* With resets: what the rows of an op restart from. */
+/* What the rows of an op restart from. */
 struct eco_persistent_starts eco_persistent_starts(const struct eco_gpu_run *run,
                                                    const struct eco_bound *bound);
 

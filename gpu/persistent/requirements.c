@@ -151,7 +151,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,
                                        .scaled = kind->scaled,
-                                       .resets = problem->resets,
+                                       .restarts = problem->resets,
                                        .cluster_launch = caps->gpu.cluster_launch,
                                        .rates = eco_gpu_rates_of(caps),
                                        .block_bytes = caps->gpu.block_bytes -

@@ -73,7 +73,7 @@ ECO_DEVICE void read_states_around(const struct eco_scan_call *call,
     }
 }
 
-/* Puts starts in place of the states before resets. */
+/* Puts starts in place of the states before steps that begin again. */
 template <int STEPS>
 ECO_DEVICE void replace_states(const struct scan_position *position,
                                struct scan_step step[STEPS][ECO_SCAN_WIDE])
@@ -82,7 +82,7 @@ ECO_DEVICE void replace_states(const struct scan_position *position,
     for (int i = 0; i < STEPS * SCAN_STATES * ECO_SCAN_WIDE; i++) {
         const int s = i / ECO_SCAN_WIDE % SCAN_STATES, w = i % ECO_SCAN_WIDE,
                   k = i / ECO_SCAN_WIDE / SCAN_STATES;
-        if (position->resets >> k & 1)
+        if (restarts(position, k))
             step[k][w].before[s] = start_of(step[k][w].call, position, s, w);
     }
 }
@@ -257,7 +257,7 @@ fold_steps_back(const struct eco_scan_call *call, const struct scan_position *po
         SCAN_LINEAR_BACKWARD(at);
         add_to_terms<STEPS>(at, k, w, given);
         fold(w, at->factor, at->term, factor, term);
-        if (HAS_RESETS && (position->resets >> k & 1))
+        if (restarts(position, k))
             fold_reset(w, none, factor, term);
     }
 }
@@ -283,7 +283,7 @@ ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++) {
             carry[s][w] = at->dbefore[s];
-            if (HAS_RESETS && (position->resets >> k & 1)) {
+            if (restarts(position, k)) {
                 sum[s][w] += carry[s][w];
                 carry[s][w] = 0;
             }

@@ -128,7 +128,7 @@ fold_steps(const struct scan_position *position, int w, struct scan_step step[ST
         struct scan_step *at = &step[k][w];
         if (!WHOLE && !counts(position, position->first + k))
             continue;
-        if (HAS_RESETS && (position->resets >> k & 1)) {
+        if (restarts(position, k)) {
             vec start[SCAN_STATES];
             read_start(at->call, position, w, start);
             fold_reset(w, start, factor, term);
@@ -148,7 +148,7 @@ ECO_DEVICE void do_steps(const struct scan_position *position, int w,
     for (int k = 0; k < STEPS; k++) {
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++) {
-            if (HAS_RESETS && (position->resets >> k & 1))
+            if (restarts(position, k))
                 state[s][w] = start_of(step[k][w].call, position, s, w);
             step[k][w].before[s] = step[k][w].next[s] = state[s][w];
         }

@@ -15,7 +15,7 @@ struct scan_position {
     int32_t n, first;                       /* the thread's first step */
     int32_t unit[ECO_SCAN_WIDE];
     int32_t from, to;
-    uint32_t resets;           /* bit k: the row is reset before the thread's step k */
+    uint32_t resets;           /* see restarts() */
     bool there[ECO_SCAN_WIDE]; /* if not, another unit is read instead, and nothing is written */
     bool whole; /* all steps and units of the tile are active, and aligned as pairs */
 };
@@ -51,6 +51,12 @@ ECO_DEVICE uint32_t resets_of(const struct eco_scan_call *call,
         if (reset_of(call, position, position->first + k) != 0)
             resets |= 1u << k;
     return resets;
+}
+
+/* Does the row begin again before the thread's step k? */
+ECO_DEVICE bool restarts(const struct scan_position *position, int k)
+{
+    return HAS_RESETS && (position->resets >> k & 1);
 }
 
 /* Sets from and to by the row's length. */

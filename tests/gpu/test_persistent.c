@@ -41,7 +41,7 @@ static struct eco_persistent_need need_of(bool backward, int32_t hidden, int32_t
         .operand = recurrent % 2 == 0 ? 2 : 4,
         .instructions = instructions[recurrent % 3],
         .scaled = hidden % 2 == 0,
-        .resets = hidden % 3 == 0,
+        .restarts = hidden % 3 == 0,
         .blocks = {BLOCKS, BLOCKS, CLUSTERED},
         .block_bytes = BLOCK_BYTES,
         .rates = &eco_gpu_rates_h200};
@@ -103,7 +103,7 @@ static void check_usual(const struct eco_persistent_need *need,
         eco_persistent_divide(&one, eco_persistent_index(shape), &other))
         for (int o = 0; o < need->products; o++)
             ck_assert_int_eq(other.product[o].k_blocks, shape->product[o].k_blocks);
-    const size_t words = need->resets ? (size_t)(need->steps + 2 + 31) / 32 : 0;
+    const size_t words = need->restarts ? (size_t)(need->steps + 2 + 31) / 32 : 0;
     ck_assert_uint_ge(eco_persistent_reset_bytes(need, shape),
                       words * (size_t)need->rows * sizeof(uint32_t));
 }
