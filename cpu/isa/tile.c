@@ -5,6 +5,7 @@
  */
 #include "cpu/isa/isa.h"
 
+#include "cpu/isa/tile_blocks.h"
 #include "cpu/isa/vec.h"
 
 /* Registers for sums, of 16 or 32; the others hold a panel's vectors of one k and a broadcast. */
@@ -192,25 +193,12 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
 #define TILE_BLOCK(R, V) \
     static void tile_##R##_##V(const struct eco_tile *tile, int32_t row, int32_t i) \
     { tile_block(tile, row, i, R, V); }
-TILE_BLOCK(1, 1) TILE_BLOCK(2, 1) TILE_BLOCK(3, 1) TILE_BLOCK(4, 1) TILE_BLOCK(5, 1) TILE_BLOCK(6, 1)
-TILE_BLOCK(7, 1) TILE_BLOCK(8, 1) TILE_BLOCK(9, 1) TILE_BLOCK(10, 1) TILE_BLOCK(11, 1) TILE_BLOCK(12, 1)
-TILE_BLOCK(1, 2) TILE_BLOCK(2, 2) TILE_BLOCK(3, 2) TILE_BLOCK(4, 2) TILE_BLOCK(5, 2) TILE_BLOCK(6, 2)
-TILE_BLOCK(7, 2) TILE_BLOCK(8, 2) TILE_BLOCK(9, 2) TILE_BLOCK(10, 2) TILE_BLOCK(11, 2) TILE_BLOCK(12, 2)
-TILE_BLOCK(1, 3) TILE_BLOCK(2, 3) TILE_BLOCK(3, 3) TILE_BLOCK(4, 3) TILE_BLOCK(5, 3) TILE_BLOCK(6, 3)
-TILE_BLOCK(7, 3) TILE_BLOCK(8, 3)
-TILE_BLOCK(1, 4) TILE_BLOCK(2, 4) TILE_BLOCK(3, 4) TILE_BLOCK(4, 4) TILE_BLOCK(5, 4) TILE_BLOCK(6, 4)
+BLOCKS(TILE_BLOCK)
 
 typedef void (*tile_function)(const struct eco_tile *, int32_t row, int32_t i);
 /* Blocks with more sums than registers are not built. */
-#define TILE(R, V) ((R) * (V) <= TILE_SUMS ? tile_##R##_##V : NULL)
-static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
-    {TILE(1, 1), TILE(2, 1), TILE(3, 1), TILE(4, 1), TILE(5, 1), TILE(6, 1),
-     TILE(7, 1), TILE(8, 1), TILE(9, 1), TILE(10, 1), TILE(11, 1), TILE(12, 1)},
-    {TILE(1, 2), TILE(2, 2), TILE(3, 2), TILE(4, 2), TILE(5, 2), TILE(6, 2),
-     TILE(7, 2), TILE(8, 2), TILE(9, 2), TILE(10, 2), TILE(11, 2), TILE(12, 2)},
-    {TILE(1, 3), TILE(2, 3), TILE(3, 3), TILE(4, 3), TILE(5, 3), TILE(6, 3), TILE(7, 3), TILE(8, 3)},
-    {TILE(1, 4), TILE(2, 4), TILE(3, 4), TILE(4, 4), TILE(5, 4), TILE(6, 4)},
-};
+#define TILE(R, V) (R) * (V) <= TILE_SUMS ? tile_##R##_##V : NULL,
+static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = BLOCK_TABLE(TILE);
 /* clang-format on */
 static const int32_t tile_most[ECO_TILE_VECTORS] = {TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3,
                                                     TILE_SUMS / 4};

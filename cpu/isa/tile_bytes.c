@@ -6,6 +6,7 @@
 #include "cpu/isa/isa.h"
 
 #include "common/quantise.h"
+#include "cpu/isa/tile_blocks.h"
 #include "cpu/isa/vec.h"
 #include "cpu/isa/vec_dots.h"
 
@@ -171,26 +172,14 @@ ALWAYS_INLINE void float_block(const struct eco_tile *tile, const struct eco_til
     { bytes_block(t, p, b, R, V); } \
     static void float_##R##_##V(const struct eco_tile *t, const struct eco_tile_pair *p, const struct block *b) \
     { float_block(t, p, b, R, V); }
-#define BLOCKS(CALL) \
-    {CALL(1, 1), CALL(2, 1), CALL(3, 1), CALL(4, 1), CALL(5, 1), CALL(6, 1), CALL(7, 1), CALL(8, 1), CALL(9, 1), \
-     CALL(10, 1), CALL(11, 1), CALL(12, 1)}, \
-    {CALL(1, 2), CALL(2, 2), CALL(3, 2), CALL(4, 2), CALL(5, 2), CALL(6, 2), CALL(7, 2), CALL(8, 2), CALL(9, 2), \
-     CALL(10, 2), CALL(11, 2), CALL(12, 2)}, \
-    {CALL(1, 3), CALL(2, 3), CALL(3, 3), CALL(4, 3), CALL(5, 3), CALL(6, 3), CALL(7, 3), CALL(8, 3)}, \
-    {CALL(1, 4), CALL(2, 4), CALL(3, 4), CALL(4, 4), CALL(5, 4), CALL(6, 4)}
-BLOCK(1, 1) BLOCK(2, 1) BLOCK(3, 1) BLOCK(4, 1) BLOCK(5, 1) BLOCK(6, 1)
-BLOCK(7, 1) BLOCK(8, 1) BLOCK(9, 1) BLOCK(10, 1) BLOCK(11, 1) BLOCK(12, 1)
-BLOCK(1, 2) BLOCK(2, 2) BLOCK(3, 2) BLOCK(4, 2) BLOCK(5, 2) BLOCK(6, 2)
-BLOCK(7, 2) BLOCK(8, 2) BLOCK(9, 2) BLOCK(10, 2) BLOCK(11, 2) BLOCK(12, 2)
-BLOCK(1, 3) BLOCK(2, 3) BLOCK(3, 3) BLOCK(4, 3) BLOCK(5, 3) BLOCK(6, 3) BLOCK(7, 3) BLOCK(8, 3)
-BLOCK(1, 4) BLOCK(2, 4) BLOCK(3, 4) BLOCK(4, 4) BLOCK(5, 4) BLOCK(6, 4)
+BLOCKS(BLOCK)
 
 typedef void (*block_function)(const struct eco_tile *, const struct eco_tile_pair *, const struct block *);
 /* Blocks with more sums are not built. */
-#define BYTES(R, V) ((R) * (V) <= DOTS_SUMS ? bytes_##R##_##V : NULL)
-#define FLOATS(R, V) ((R) * (V) <= FLOAT_SUMS ? float_##R##_##V : NULL)
-static const block_function bytes_functions[ECO_TILE_VECTORS][MOST_ROWS] = {BLOCKS(BYTES)};
-static const block_function float_functions[ECO_TILE_VECTORS][MOST_ROWS] = {BLOCKS(FLOATS)};
+#define BYTES(R, V) (R) * (V) <= DOTS_SUMS ? bytes_##R##_##V : NULL,
+#define FLOATS(R, V) (R) * (V) <= FLOAT_SUMS ? float_##R##_##V : NULL,
+static const block_function bytes_functions[ECO_TILE_VECTORS][MOST_ROWS] = BLOCK_TABLE(BYTES);
+static const block_function float_functions[ECO_TILE_VECTORS][MOST_ROWS] = BLOCK_TABLE(FLOATS);
 /* clang-format on */
 
 static int32_t most_rows(int32_t sums, int32_t vectors)

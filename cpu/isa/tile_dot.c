@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cpu/isa/isa.h"
+#include "cpu/isa/tile_blocks.h"
 #include "cpu/isa/vec_pairs.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -133,21 +134,11 @@ ALWAYS_INLINE void dot_block(const struct eco_tile *tile, const struct block *bl
 #define DOT_BLOCK(R, V) \
     static void dot_##R##_##V(const struct eco_tile *tile, const struct block *block) \
     { dot_block(tile, block, R, V); }
-DOT_BLOCK(1, 1) DOT_BLOCK(2, 1) DOT_BLOCK(3, 1) DOT_BLOCK(4, 1) DOT_BLOCK(5, 1) DOT_BLOCK(6, 1)
-DOT_BLOCK(7, 1) DOT_BLOCK(8, 1) DOT_BLOCK(9, 1) DOT_BLOCK(10, 1) DOT_BLOCK(11, 1) DOT_BLOCK(12, 1)
-DOT_BLOCK(1, 2) DOT_BLOCK(2, 2) DOT_BLOCK(3, 2) DOT_BLOCK(4, 2) DOT_BLOCK(5, 2) DOT_BLOCK(6, 2)
-DOT_BLOCK(7, 2) DOT_BLOCK(8, 2) DOT_BLOCK(9, 2) DOT_BLOCK(10, 2) DOT_BLOCK(11, 2) DOT_BLOCK(12, 2)
-DOT_BLOCK(1, 3) DOT_BLOCK(2, 3) DOT_BLOCK(3, 3) DOT_BLOCK(4, 3) DOT_BLOCK(5, 3) DOT_BLOCK(6, 3)
-DOT_BLOCK(7, 3) DOT_BLOCK(8, 3)
-DOT_BLOCK(1, 4) DOT_BLOCK(2, 4) DOT_BLOCK(3, 4) DOT_BLOCK(4, 4) DOT_BLOCK(5, 4) DOT_BLOCK(6, 4)
+BLOCKS(DOT_BLOCK)
 
 typedef void (*dot_function)(const struct eco_tile *, const struct block *);
-static const dot_function dot_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
-    {dot_1_1, dot_2_1, dot_3_1, dot_4_1, dot_5_1, dot_6_1, dot_7_1, dot_8_1, dot_9_1, dot_10_1, dot_11_1, dot_12_1},
-    {dot_1_2, dot_2_2, dot_3_2, dot_4_2, dot_5_2, dot_6_2, dot_7_2, dot_8_2, dot_9_2, dot_10_2, dot_11_2, dot_12_2},
-    {dot_1_3, dot_2_3, dot_3_3, dot_4_3, dot_5_3, dot_6_3, dot_7_3, dot_8_3},
-    {dot_1_4, dot_2_4, dot_3_4, dot_4_4, dot_5_4, dot_6_4},
-};
+#define DOT(R, V) dot_##R##_##V,
+static const dot_function dot_functions[ECO_TILE_VECTORS][MOST_ROWS] = BLOCK_TABLE(DOT);
 /* clang-format on */
 
 /* All rows by vectors [first, first + vectors), in near-equal blocks; the first one prefetches. */

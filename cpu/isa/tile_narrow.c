@@ -4,6 +4,7 @@
  */
 #include "cpu/isa/isa.h"
 
+#include "cpu/isa/tile_blocks.h"
 #include "cpu/isa/vec.h"
 #include "cpu/isa/vec_narrow.h"
 
@@ -151,25 +152,12 @@ ALWAYS_INLINE void narrow_block(const struct eco_tile *tile, int32_t first, cons
 #define NARROW_BLOCK(R, V) \
     static void narrow_##R##_##V(const struct eco_tile *tile, int32_t first) \
     { narrow_block(tile, first, R, V); }
-NARROW_BLOCK(1, 1) NARROW_BLOCK(2, 1) NARROW_BLOCK(3, 1) NARROW_BLOCK(4, 1) NARROW_BLOCK(5, 1) NARROW_BLOCK(6, 1)
-NARROW_BLOCK(7, 1) NARROW_BLOCK(8, 1) NARROW_BLOCK(9, 1) NARROW_BLOCK(10, 1) NARROW_BLOCK(11, 1) NARROW_BLOCK(12, 1)
-NARROW_BLOCK(1, 2) NARROW_BLOCK(2, 2) NARROW_BLOCK(3, 2) NARROW_BLOCK(4, 2) NARROW_BLOCK(5, 2) NARROW_BLOCK(6, 2)
-NARROW_BLOCK(7, 2) NARROW_BLOCK(8, 2) NARROW_BLOCK(9, 2) NARROW_BLOCK(10, 2) NARROW_BLOCK(11, 2) NARROW_BLOCK(12, 2)
-NARROW_BLOCK(1, 3) NARROW_BLOCK(2, 3) NARROW_BLOCK(3, 3) NARROW_BLOCK(4, 3) NARROW_BLOCK(5, 3) NARROW_BLOCK(6, 3)
-NARROW_BLOCK(7, 3)
-NARROW_BLOCK(1, 4) NARROW_BLOCK(2, 4) NARROW_BLOCK(3, 4) NARROW_BLOCK(4, 4) NARROW_BLOCK(5, 4)
+BLOCKS(NARROW_BLOCK)
 
 typedef void (*narrow_function)(const struct eco_tile *, int32_t first);
 /* Blocks with more rows are not built. */
-#define NARROW(R, V) ((R) <= ROWS_##V ? narrow_##R##_##V : NULL)
-static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
-    {NARROW(1, 1), NARROW(2, 1), NARROW(3, 1), NARROW(4, 1), NARROW(5, 1), NARROW(6, 1),
-     NARROW(7, 1), NARROW(8, 1), NARROW(9, 1), NARROW(10, 1), NARROW(11, 1), NARROW(12, 1)},
-    {NARROW(1, 2), NARROW(2, 2), NARROW(3, 2), NARROW(4, 2), NARROW(5, 2), NARROW(6, 2),
-     NARROW(7, 2), NARROW(8, 2), NARROW(9, 2), NARROW(10, 2), NARROW(11, 2), NARROW(12, 2)},
-    {NARROW(1, 3), NARROW(2, 3), NARROW(3, 3), NARROW(4, 3), NARROW(5, 3), NARROW(6, 3), NARROW(7, 3)},
-    {NARROW(1, 4), NARROW(2, 4), NARROW(3, 4), NARROW(4, 4), NARROW(5, 4)},
-};
+#define NARROW(R, V) (R) <= ROWS_##V ? narrow_##R##_##V : NULL,
+static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = BLOCK_TABLE(NARROW);
 /* clang-format on */
 
 /* All rows, which are one block, by vectors [first, first + vectors). */
@@ -242,19 +230,11 @@ ALWAYS_INLINE void wide_block(const struct eco_tile *tile, const struct eco_tile
 #define WIDE_BLOCK(R, V) \
     static void wide_##R##_##V(const struct eco_tile *t, const struct eco_tile_pair *p, const struct part *a, float *w, int32_t row) \
     { wide_block(t, p, a, w, row, R, V); }
-WIDE_BLOCK(1, 1) WIDE_BLOCK(2, 1) WIDE_BLOCK(3, 1) WIDE_BLOCK(4, 1) WIDE_BLOCK(5, 1) WIDE_BLOCK(6, 1)
-WIDE_BLOCK(7, 1) WIDE_BLOCK(8, 1) WIDE_BLOCK(9, 1) WIDE_BLOCK(10, 1) WIDE_BLOCK(11, 1) WIDE_BLOCK(12, 1)
-WIDE_BLOCK(1, 2) WIDE_BLOCK(2, 2) WIDE_BLOCK(3, 2) WIDE_BLOCK(4, 2) WIDE_BLOCK(5, 2) WIDE_BLOCK(6, 2)
-WIDE_BLOCK(7, 2) WIDE_BLOCK(8, 2) WIDE_BLOCK(9, 2) WIDE_BLOCK(10, 2) WIDE_BLOCK(11, 2) WIDE_BLOCK(12, 2)
+BLOCKS_1(WIDE_BLOCK) BLOCKS_2(WIDE_BLOCK)
 
 typedef void (*wide_function)(const struct eco_tile *, const struct eco_tile_pair *, const struct part *, float *, int32_t);
-#define WIDE(R, V) ((R) <= WIDE_ROWS_##V ? wide_##R##_##V : NULL)
-static const wide_function wide_functions[2][MOST_ROWS] = {
-    {WIDE(1, 1), WIDE(2, 1), WIDE(3, 1), WIDE(4, 1), WIDE(5, 1), WIDE(6, 1),
-     WIDE(7, 1), WIDE(8, 1), WIDE(9, 1), WIDE(10, 1), WIDE(11, 1), WIDE(12, 1)},
-    {WIDE(1, 2), WIDE(2, 2), WIDE(3, 2), WIDE(4, 2), WIDE(5, 2), WIDE(6, 2),
-     WIDE(7, 2), WIDE(8, 2), WIDE(9, 2), WIDE(10, 2), WIDE(11, 2), WIDE(12, 2)},
-};
+#define WIDE(R, V) (R) <= WIDE_ROWS_##V ? wide_##R##_##V : NULL,
+static const wide_function wide_functions[2][MOST_ROWS] = {{BLOCKS_1(WIDE)}, {BLOCKS_2(WIDE)}};
 /* clang-format on */
 
 /* All rows by one or two vectors, in near-equal blocks. */
