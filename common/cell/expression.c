@@ -34,14 +34,6 @@ static int add_op(struct eco_parser *parser, const struct eco_token *token, int 
         (struct eco_node){(int16_t)op, (int16_t)arg[0], (int16_t)arg[1], (int16_t)arg[2], 0, 0});
 }
 
-static int expect(struct eco_parser *parser, char symbol)
-{
-    if (!eco_scan_is(&parser->scan, symbol))
-        return eco_scan_fail(&parser->scan, &parser->scan.token, true, "expected '%c'", symbol);
-    eco_scan_next(&parser->scan, false);
-    return parser->scan.failed ? -1 : 0;
-}
-
 static int expect_close(struct eco_parser *parser, const struct eco_token *open)
 {
     if (!eco_scan_is(&parser->scan, ')'))
@@ -222,7 +214,7 @@ static int parse_arguments(struct eco_parser *parser, int op, int argument[3])
 {
     const int n = op == ECO_OP_BERNOULLI ? 1 : eco_opcode_info[op].arguments;
     const struct eco_token open = parser->scan.token;
-    if (expect(parser, '(') < 0)
+    if (eco_scan_expect(&parser->scan, '(') < 0)
         return -1;
     for (int i = 0; i < n; i++) {
         argument[i] = parse_sum(parser);
@@ -233,7 +225,7 @@ static int parse_arguments(struct eco_parser *parser, int op, int argument[3])
             return eco_scan_fail(&parser->scan, &parser->scan.token, false,
                                  "%s takes %d argument%s", eco_opcode_info[op].name, n,
                                  n == 1 ? "" : "s");
-        if (!last && expect(parser, ',') < 0)
+        if (!last && eco_scan_expect(&parser->scan, ',') < 0)
             return -1;
     }
     const int has = parse_option(parser, op);

@@ -20,14 +20,6 @@ static int expect_name(struct eco_parser *parser, const char *what)
     return parser->scan.failed ? -1 : 0;
 }
 
-static int expect_symbol(struct eco_parser *parser, char symbol)
-{
-    if (!eco_scan_is(&parser->scan, symbol))
-        return eco_scan_fail(&parser->scan, &parser->scan.token, true, "expected '%c'", symbol);
-    eco_scan_next(&parser->scan, false);
-    return parser->scan.failed ? -1 : 0;
-}
-
 static int expect_line_end(struct eco_parser *parser)
 {
     const struct eco_token *token = &parser->scan.token;
@@ -101,7 +93,7 @@ static int parse_part(struct eco_parser *parser)
     if (check_part_name(parser, &name) < 0)
         return -1;
     eco_scan_next(scan, false);
-    if (expect_symbol(parser, '[') < 0)
+    if (eco_scan_expect(&parser->scan, '[') < 0)
         return -1;
     const struct eco_token *size = &scan->token;
     const bool single = size->kind == ECO_TOKEN_NUMBER && size->number == 1;
@@ -113,7 +105,7 @@ static int parse_part(struct eco_parser *parser)
     part->single = single;
     memcpy(part->name, name.text, (size_t)name.length);
     parser->part[parser->recipe->n_parts++] = name;
-    return expect_symbol(parser, ']');
+    return eco_scan_expect(&parser->scan, ']');
 }
 
 /* -> state, ...: y has these side by side.  They are the first states, in the order of the head. */
@@ -125,7 +117,7 @@ static int parse_outputs(struct eco_parser *parser)
     if (!eco_scan_is(scan, '-'))
         return 0;
     eco_scan_next(scan, false);
-    if (expect_symbol(parser, '>') < 0)
+    if (eco_scan_expect(&parser->scan, '>') < 0)
         return -1;
     for (int n = 0;; eco_scan_next(scan, false)) {
         const bool is_name = scan->token.kind == ECO_TOKEN_NAME && !scan->token.primed;
@@ -158,7 +150,7 @@ static int parse_head(struct eco_parser *parser)
         return -1;
     memcpy(parser->recipe->name, scan->token.text, (size_t)scan->token.length);
     eco_scan_next(scan, false);
-    if (expect_symbol(parser, '(') < 0 || parse_state(parser) < 0)
+    if (eco_scan_expect(&parser->scan, '(') < 0 || parse_state(parser) < 0)
         return -1;
     while (eco_scan_is(scan, ',')) {
         eco_scan_next(scan, false);
@@ -170,7 +162,7 @@ static int parse_head(struct eco_parser *parser)
         if (parse_part(parser) < 0)
             return -1;
     }
-    if (expect_symbol(parser, ')') < 0 || parse_outputs(parser) < 0)
+    if (eco_scan_expect(&parser->scan, ')') < 0 || parse_outputs(parser) < 0)
         return -1;
     return expect_line_end(parser);
 }
@@ -209,7 +201,7 @@ static int parse_line(struct eco_parser *parser)
     struct eco_line *line = &parser->line[parser->n_lines];
     *line = (struct eco_line){name, -1, name.primed};
     eco_scan_next(&parser->scan, false);
-    if (expect_symbol(parser, '=') < 0)
+    if (eco_scan_expect(&parser->scan, '=') < 0)
         return -1;
     line->node = eco_parse_expression(parser);
     if (line->node < 0)

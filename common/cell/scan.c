@@ -162,3 +162,11 @@ bool eco_token_equals(const struct eco_token *token, const char *text)
     return token->kind == ECO_TOKEN_NAME && strlen(text) == (size_t)token->length &&
            memcmp(token->text, text, (size_t)token->length) == 0;
 }
+
+int eco_scan_expect(struct eco_scanner *scanner, char symbol)
+{
+    if (!eco_scan_is(scanner, symbol))
+        return eco_scan_fail(scanner, &scanner->token, true, "expected '%c'", symbol);
+    eco_scan_next(scanner, false);
+    return scanner->failed ? -1 : 0;
+}

@@ -40,6 +40,8 @@ int eco_scan_begin(struct eco_scanner *scanner, const char *text, struct eco_cel
 /* Makes the next token current.  With `dashed`, a name may contain '-'. */
 void eco_scan_next(struct eco_scanner *scanner, bool dashed);
 bool eco_scan_is(const struct eco_scanner *scanner, char symbol);
+/* Makes the token after the symbol current; -1 if the current one is another. */
+int eco_scan_expect(struct eco_scanner *scanner, char symbol);
 bool eco_token_equals(const struct eco_token *token, const char *text);
 /* Fills in error with the token's position and the message, with ", found TOKEN" added if found is
  * set.  Keeps an earlier error.  Returns -1. */

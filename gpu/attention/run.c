@@ -133,40 +133,29 @@ static ecornn_status rows_by_rows(const struct run *run, const void *a, const vo
                                                       .whole = is_whole(run, width, a, b)});
 }
 
-/* to [T,N,width] = weight by rows [S,N,width]. */
-static ecornn_status weights_by_rows(const struct run *run, const void *weight, const void *rows,
-                                     void *to, int32_t width)
-{
-    const struct eco_attention_args *args = run->args;
-    if (to == NULL)
-        return ECORNN_OK;
-    return add_product(run, ECO_ATTENTION_WEIGHTS_BY_ROWS,
-                       (struct eco_attention_product){.a = scores_of(run, weight),
-                                                      .b = rows_of(run, rows, args->S, width),
-                                                      .c = rows_of(run, to, args->T, width),
-                                                      .I = args->T,
-                                                      .J = width,
-                                                      .K = args->S,
-                                                      .scale = 1,
-                                                      .whole = is_whole(run, width, rows, NULL)});
-}
+/* A product of a weight [N,T,S], or its transpose, and rows [S,N,width] or [T,N,width]; rows NULL:
+ * 0. to NULL: not wanted. */
+struct weighted {
+    const void *weight, *rows;
+    void *to;
+    int32_t width;
+};
 
-/* to [S,N,width] = transposed weight by rows [T,N,width]; rows NULL: 0. */
-static ecornn_status weights_transposed(const struct run *run, const void *weight, const void *rows,
-                                        void *to, int32_t width)
+static ecornn_status add_weighted(const struct run *run, bool transposed, struct weighted of)
 {
-    const struct eco_attention_args *args = run->args;
-    if (to == NULL)
+    const int32_t T = run->args->T, S = run->args->S, I = transposed ? S : T, K = T + S - I;
+    if (of.to == NULL)
         return ECORNN_OK;
-    return add_product(run, ECO_ATTENTION_WEIGHTS_TRANSPOSED,
-                       (struct eco_attention_product){.a = scores_of(run, weight),
-                                                      .b = rows_of(run, rows, args->T, width),
-                                                      .c = rows_of(run, to, args->S, width),
-                                                      .I = args->S,
-                                                      .J = width,
-                                                      .K = rows != NULL ? args->T : 0,
-                                                      .scale = 1,
-                                                      .whole = is_whole(run, width, rows, NULL)});
+    return add_product(
+        run, transposed ? ECO_ATTENTION_WEIGHTS_TRANSPOSED : ECO_ATTENTION_WEIGHTS_BY_ROWS,
+        (struct eco_attention_product){.a = scores_of(run, of.weight),
+                                       .b = rows_of(run, of.rows, K, of.width),
+                                       .c = rows_of(run, of.to, I, of.width),
+                                       .I = I,
+                                       .J = of.width,
+                                       .K = of.rows != NULL ? K : 0,
+                                       .scale = 1,
+                                       .whole = is_whole(run, of.width, of.rows, NULL)});
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -217,7 +206,8 @@ static ecornn_status forward(const struct run *run)
     if (status == ECORNN_OK)
         status = softmax(run, false);
     if (status == ECORNN_OK)
-        status = weights_by_rows(run, run->score, args->values, args->context, problem->V);
+        status = add_weighted(
+            run, false, (struct weighted){run->score, args->values, args->context, problem->V});
     return status;
 }
 
@@ -271,8 +261,9 @@ static ecornn_status backward(const struct run *run)
     if (status == ECORNN_OK)
         status = softmax(run, true);
     if (status == ECORNN_OK)
-        status = weights_transposed(run, eco_attention_saved(args), args->dcontext, args->dvalues,
-                                    problem->V);
+        status = add_weighted(run, true,
+                              (struct weighted){eco_attention_saved(args), args->dcontext,
+                                                args->dvalues, problem->V});
     if (status == ECORNN_OK &&
         (args->dquery != NULL || args->dkeys != NULL || args->dvector != NULL))
         status = additive_gradient(run);

@@ -60,6 +60,11 @@ char *eco_print_text(eco_print_function *print, const void *contents);
 /* Prints the functions of the cell's first stages ("forward" or "backward"), and the lists of them
  * that cells of the module have. */
 void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text);
+/* Prints what the cell compiler emits, and a name as C spells it. */
+typedef size_t eco_emit_function(const struct ecornn_cell *cell, char *text, size_t size);
+void eco_print_emitted(eco_emit_function *emit, const struct ecornn_cell *cell,
+                       struct eco_text *text);
+void eco_print_symbol(const char *name, struct eco_text *text);
 /* Prints the macros that say which plans a kernel is for, see gpu/tile/rows.cuh. */
 void eco_print_problem(const struct eco_problem *problem, struct eco_text *text);
 

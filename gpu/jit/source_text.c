@@ -5,9 +5,8 @@
 
 #include "common/type.h"
 
-typedef size_t emit_function(const struct ecornn_cell *cell, char *text, size_t size);
-
-static void add(struct eco_text *text, emit_function *emit, const struct ecornn_cell *cell)
+void eco_print_emitted(eco_emit_function *emit, const struct ecornn_cell *cell,
+                       struct eco_text *text)
 {
     const size_t used = text->length < text->size ? text->length : text->size;
     text->length += emit(cell, text->size > 0 ? text->data + used : NULL, text->size - used);
@@ -39,7 +38,7 @@ static void print_stages(const void *what, struct eco_text *text)
     eco_print_problem(problem, text);
     eco_text_add(text, "#define CELL_LINKAGE extern \"C\"\n"
                        "#include \"gpu/cell/stage_loop.cuh\"\n");
-    add(text, eco_cell_emit_kernels, problem->cell);
+    eco_print_emitted(eco_cell_emit_kernels, problem->cell, text);
 }
 
 char *eco_cell_text(const struct eco_problem *problem)
@@ -47,7 +46,7 @@ char *eco_cell_text(const struct eco_problem *problem)
     return eco_print_text(print_stages, problem);
 }
 
-static void add_symbol(struct eco_text *text, const char *name)
+void eco_print_symbol(const char *name, struct eco_text *text)
 {
     for (; *name != '\0'; name++)
         eco_text_add(text, "%c", *name == '-' ? '_' : *name);
@@ -57,7 +56,7 @@ void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int sta
                           char name[ECO_KERNEL_NAME])
 {
     struct eco_text text = {name, ECO_KERNEL_NAME, 0};
-    add_symbol(&text, cell->recipe.name);
+    eco_print_symbol(cell->recipe.name, &text);
     eco_text_add(&text, "_%s_%d_kernel", backward ? "backward" : "forward", stage);
 }
 
@@ -82,20 +81,20 @@ void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_
 {
     if (cell->lowered.has_means) /* its stages run with floats and with dual numbers */
         eco_text_add(text, "#define vec auto\n");
-    add(text, eco_cell_emit, cell);
+    eco_print_emitted(eco_cell_emit, cell, text);
     if (cell->lowered.has_means)
         eco_text_add(text, "#undef vec\n");
     eco_text_add(text, "#define CELLS_PERSISTENT(CALL) ");
-    add(text, emit_numbers, cell);
+    eco_print_emitted(emit_numbers, cell, text);
     eco_text_add(text, "\n");
     if (cell->lowered.has_means) {
-        add(text, way[0] == 'b' ? emit_means_back : emit_means, cell);
+        eco_print_emitted(way[0] == 'b' ? emit_means_back : emit_means, cell, text);
         return;
     }
     eco_text_add(text, "#define CELLS_%s(CALL)", way);
     for (int k = 0; k < eco_cell_products(cell); k++) {
         eco_text_add(text, " CALL(0, %d, ", k);
-        add_symbol(text, cell->recipe.name);
+        eco_print_symbol(cell->recipe.name, text);
         eco_text_add(text, "_%s_%d)", way, k);
     }
     eco_text_add(text, "\n");

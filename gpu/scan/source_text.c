@@ -67,20 +67,11 @@ struct eco_scan_tiles eco_scan_tiles(const struct eco_scan_source *source)
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-static void add(struct eco_text *text,
-                size_t (*emit)(const struct ecornn_cell *cell, char *text, size_t size),
-                const struct ecornn_cell *cell)
-{
-    const size_t used = text->length < text->size ? text->length : text->size;
-    text->length += emit(cell, text->size > 0 ? text->data + used : NULL, text->size - used);
-}
-
 static void add_function(struct eco_text *text, const char *macro, const char *cell,
                          const char *way)
 {
     eco_text_add(text, "#define %s ", macro);
-    for (; *cell != '\0'; cell++)
-        eco_text_add(text, "%c", *cell == '-' ? '_' : *cell);
+    eco_print_symbol(cell, text);
     eco_text_add(text, "_%s\n", way);
 }
 
@@ -133,9 +124,9 @@ static void print(const void *what, struct eco_text *text)
     for (int k = 0; k < cell->recipe.n_params && apart; k++)
         vectors += cell->recipe.param[k].kind == ECO_PARAM_VECTOR;
     eco_text_add(text, "#define SCAN_VECTORS %d\n#include \"gpu/scan/words.cuh\"\n", vectors);
-    add(text, eco_cell_emit, cell);
+    eco_print_emitted(eco_cell_emit, cell, text);
     if (!apart)
-        add(text, eco_cell_emit_scan, cell);
+        eco_print_emitted(eco_cell_emit_scan, cell, text);
     const char *way = source->backward ? "backward" : "forward";
     eco_text_add(text, "#define apart_%s scan_%s\n#include \"gpu/scan/%s%s.cuh\"\n", way, way,
                  apart ? "apart_" : "", way);
