@@ -15,12 +15,12 @@ kernels='bucket empty environments models net published tangent wisdom'
 programs="$threads bucket empty published tangent wisdom api cell import problem wisdom_files"
 modules='torch_autocast.py torch_packed.py'
 bits=torch_packed.py::test_bits_of_rows_do_not_depend_on_pieces
-if grep -q -a -e __asan_init -e __tsan_init .libs/libecornn.so; then
-    echo "Python cannot load a library with this sanitizer: skipped" && exit 77
-fi
+! grep -q -a -e __asan_init -e __tsan_init .libs/libecornn.so ||
+    { echo "Python cannot load a library with this sanitizer: skipped" && exit 77; }
 why=$($python -c 'import numpy, pytest, torch' 2>&1) || { echo "$python: $why: skipped" && exit 77; }
-ECORNN_LIBRARY=$PWD/.libs/libecornn.so PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source/python:$source/python/tests
-export ECORNN_LIBRARY PYTHONDONTWRITEBYTECODE PYTHONPATH
+xdist=$($python -c 'import xdist; print("-n 2 --dist loadfile")' 2> /dev/null || true)
+ECORNN_LIBRARY=$PWD/.libs/libecornn.so OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source/python:$source/python/tests
+export ECORNN_LIBRARY OMP_WAIT_POLICY PYTHONDONTWRITEBYTECODE PYTHONPATH
 unset ECORNN_TESTS
 failed() { # what, its log
     echo "FAILED: $row: $1"
@@ -30,20 +30,20 @@ failed() { # what, its log
 
 # The two halves of a row run side by side.
 row() { # its name, names of C's and of Python's tests for each day, the command that each test is an argument of
-    row=$1 now=$2 files=$3
+    row=$1 now=$2 files=$3 two=
     shift 3
     [ "$all" != all ] || now=$programs files=$modules
     now=$(printf 'tests/core/test_%s ' $now) files=${files:+$(printf "$source/python/tests/test_%s " $files)}
     case $all:$row in # rows of -1, as test_streams has them, need a real GPU
-    all:sse2* | all:*GPU*) now=$(echo "$TEST_PROGRAMS" | sed 's|tests/gpu/[^ ]*||g; s|[^ ]*test_streams||') files=$source/python/tests ;;
+    all:sse2* | all:*GPU*) now=$(echo "$TEST_PROGRAMS" | sed 's|tests/gpu/[^ ]*||g; s|[^ ]*test_streams||') files=$source/python/tests two=$xdist ;;
     esac
     [ -n "$now" ] || failed "no program" /dev/null
     for program in $now; do
         "$@" $program > "$folder/program" 2>&1 || failed "$program ended with $?" "$folder/program"
     done &
     half=$!
-    # A list of files: unquoted on purpose.
-    { [ -z "$files" ] || "$@" $python -m pytest -q -p no:cacheprovider --tb=short $files; } > "$folder/python" 2>&1 ||
+    # Lists of words: unquoted on purpose.
+    { [ -z "$files" ] || "$@" $python -m pytest -q -p no:cacheprovider --tb=short $two $files; } > "$folder/python" 2>&1 ||
         failed "Python ended with $?" "$folder/python"
     wait $half
     cases=$((cases + $(echo $now | wc -w) + $(echo $files | wc -w)))
