@@ -45,6 +45,8 @@ emulated() { # program of the build, arguments
         fail "$program $*"
 }
 
+export CHECK_EVERY='12 rows_of_own_cells_are_alone' # they share one interpreter
+[ -z "$all" ] || emulated tests/core/test_rows > $build/rows.log 2>&1 & # beside all others
 emulated examples/hello > $build/hello.log
 emulated tests/cpu/test_kernels
 emulated tests/cpu/test_lanes
@@ -57,11 +59,9 @@ done
 if [ -n "$all" ]; then
     emulated tests/cpu/test_activations
     emulated tests/cpu/test_attention
-    # Cells from text share one interpreter, so some of each kind suffice.
-    CHECK_EVERY='12 rows_of_own_cells_are_alone' CHECK_BEST_SET=1 # kernels of plain C are counted natively
-    export CHECK_EVERY CHECK_BEST_SET
-    emulated tests/core/test_rows
+    export CHECK_BEST_SET=1 # kernels of plain C are counted natively
     emulated tests/cpu/test_walk
+    wait $! || fail "$(cat $build/rows.log)"
 fi
 
 tests/cpu/bits > $build/here.bits || fail "tests/cpu/bits"
