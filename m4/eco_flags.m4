@@ -44,18 +44,20 @@ AC_DEFUN([ECO_WARNINGS], [
   AC_SUBST([MATH_CFLAGS])
 ])
 
-# --enable-sanitizer=address,undefined or thread: everything that is built, tests included.
+# --enable-sanitizer=address,undefined or thread: everything that is built, tests included.  Of clang's only
+# programs have the functions, so modules are linked without them.
 AC_DEFUN([ECO_SANITIZER], [
   AC_ARG_ENABLE([sanitizer],
     [AS_HELP_STRING([--enable-sanitizer=LIST], [compile with -fsanitize=LIST])])
   AS_CASE([$enable_sanitizer],
-    [''|no], [],
+    [''|no], [NO_UNDEFINED=-Wl,-z,defs],
     [yes], [AC_MSG_ERROR([--enable-sanitizer needs a list, e.g. address,undefined])],
     [SANITIZER_CFLAGS="-fsanitize=$enable_sanitizer -fno-sanitize-recover=all"
      AS_VAR_APPEND([SANITIZER_CFLAGS], [" -fno-omit-frame-pointer"])
      AX_CHECK_LINK_FLAG([$SANITIZER_CFLAGS], [],
        [AC_MSG_ERROR([$CC cannot link with $SANITIZER_CFLAGS])])])
   AC_SUBST([SANITIZER_CFLAGS])
+  AC_SUBST([NO_UNDEFINED])
 ])
 
 # --enable-fuzz: tests/*/fuzz_*.c for libFuzzer, which is clang's.

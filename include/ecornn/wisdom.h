@@ -71,8 +71,7 @@ ECORNN_API int ecornn_wisdom_to_text(char *text, size_t size);
 typedef struct {
     size_t size; /**< sizeof(ecornn_tuning) */
     /** Approximate time for candidates; 0: 2 to 30 seconds, depending on the run.  Each algorithm
-     * is measured, and at least three candidates if there are that many, even if that takes
-     * longer. */
+     * and at least three candidates, if there are three, are measured even if that takes more. */
     double limit_seconds;
     /** Called, in the thread of ecornn_tune, with each set of choices that tuning tried, as
      * ECORNN_FORCE takes them; refusal says why it was not timed, NULL: it was.  seconds: median
@@ -82,15 +81,16 @@ typedef struct {
     void (*report)(void *own, const char *choices, const char *refusal, const double seconds[4]);
     void *own;      /**< passed to report as its first argument */
     int32_t forget; /**< nonzero: do not store the result as wisdom */
-    /** 0: start from the planner's own plan, whatever wisdom says.  Nonzero: start from the plan
-     * that ecornn_plan_create returns; if that came from wisdom, the planner's own is the first
-     * candidate. */
+    /** 0: start from the planner's own plan, whatever wisdom says.  Nonzero: from what
+     * ecornn_plan_create returns; if that is wisdom, the planner's own is the first candidate. */
     int32_t wisdom;
-    char planned[256];                    /**< result: choices of the plan tuning started from, */
-    char best[256];                       /**< and of the fastest */
-    double planned_seconds, best_seconds; /**< medians of interleaved runs */
-    double best_low, best_high;           /**< quartiles */
-    double seconds;                       /**< duration of tuning */
+    char planned[256];      /**< result: choices of the plan tuning started from, */
+    char best[256];         /**< and of the fastest */
+    double planned_seconds; /**< median of interleaved runs of the first, */
+    double best_seconds;    /**< and of the fastest, */
+    double best_low;        /**< with its lower */
+    double best_high;       /**< and upper quartile */
+    double seconds;         /**< duration of tuning */
     double regret;      /**< time of the starting plan over the best plan's, less 1: the median of
                            consecutive rounds; 0: none was faster */
     int32_t candidates; /**< plans that were created, not counting the starting plan */
