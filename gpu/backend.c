@@ -356,9 +356,6 @@ static void about(struct eco_text *text)
     eco_cache_close(&cache);
 }
 
-static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
-                                               &eco_algo_scan, &eco_algo_step, NULL};
-
 static const struct eco_backend backend = {
     .name = "cuda",
     .count = count,
@@ -380,7 +377,7 @@ static const struct eco_backend backend = {
     .choices = eco_gpu_choices,
     .identity = identity,
     .about = about,
-    .algos = algos,
+    .algos = eco_gpu_algos,
     .attention = &eco_gpu_attention,
 };
 

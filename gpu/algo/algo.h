@@ -19,7 +19,22 @@ void eco_gpu_share_device(const struct ecornn_device *device,
                           const struct eco_problem *const layer[], int layers, int models,
                           struct eco_models_share *share);
 
-/* ---- algorithms ------------------------------------------------------------------------------ */
+/* ---- families -------------------------------------------------------------------------------- */
+
+/* A family of kernels for steps: all that the planner asks of it. A plan's algo is that of its
+ * family. */
+struct eco_gpu_family {
+    struct eco_algo algo;
+    /* Finds kernels and chooses what runs look up by their rows. */
+    void (*prepare)(const struct ecornn_plan *plan);
+    void (*describe)(const struct ecornn_plan *plan, struct eco_text *text);
+    /* Writes the choices that it alone has, in the form of ECORNN_FORCE; NULL: none. */
+    void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
+};
+extern const struct eco_gpu_family eco_family_persistent, eco_family_fused, eco_family_scan,
+    eco_family_step;
+/* plan.c: all of them, ended by NULL; of equal estimates the first is chosen. */
+extern const struct eco_algo *const eco_gpu_algos[];
 
 /* Products that an algorithm leaves to others, besides gradients: a set of these. */
 enum eco_outside { ECO_OUTSIDE_INPUT = 1, ECO_OUTSIDE_STEPS = 2 };
@@ -78,9 +93,7 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
 /* Updates the requests that follow from chunks: eco_algo.fit. */
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
                   struct eco_layout_request *request);
-extern const struct eco_algo eco_algo_step;
-extern const struct eco_algo eco_algo_persistent;
-extern const struct eco_algo eco_algo_fused;
-extern const struct eco_algo eco_algo_scan;
+/* Does a plan of algorithm step multiply and finish a full run's steps in one launch? */
+bool eco_step_is_wide(const struct ecornn_plan *plan);
 
 #endif /* ECO_GPU_ALGO_ALGO_H */

@@ -20,53 +20,35 @@ int32_t eco_step_asked(const struct eco_problem *problem, bool backward)
     return chunk < problem->T ? chunk : problem->T;
 }
 
-/* Do the accumulators of concurrent chunks take far more than the L2? */
-static bool fills_cache(const struct eco_problem *problem)
+/* Steps whose accumulators, or gradients of them, take a few times the L2, beyond which they are
+ * read from memory, or as much as reading and writing the gradients of weights; from `least` to
+ * twice as many. */
+static int32_t fitting_steps(const struct eco_problem *problem, bool backward, int32_t least)
 {
-    static const double beyond_l2 = 128e6;
-    return (double)problem->N * problem->H * problem->cell->lowered.n_accs * sizeof(float) *
-               ECO_STEP_CHUNK >
-           beyond_l2;
-}
-
-/* Does backward take long chunks?  Each chunk reads and writes the gradients of all weights, which
- * costs time if products are fast and rows many.  Short chunks are faster if gradients of weights
- * are small and those of accumulators stay in the L2.  Measured on an H100. */
-static bool is_long(const struct eco_problem *problem)
-{
-    enum { MANY = 256 };
-    static const double small = 8e6, beyond_l2 = 64e6; /* bytes */
+    static const double few_times_l2 = 160e6;
     const double accs = (double)problem->cell->lowered.n_accs * problem->H,
-                 weights = accs * 2 * problem->P * sizeof(float),
-                 chunk = accs * problem->N * ECO_STEP_CHUNK * (double)eco_type_bytes(problem->type);
-    return problem->N >= MANY && problem->D == 1 &&
-           (eco_type_narrow(problem->type) || problem->fast) &&
-           problem->saving.policy == ECO_SAVE_ALL && (weights >= small || chunk >= beyond_l2);
+                 element = backward ? (double)eco_type_bytes(problem->type) : sizeof(float),
+                 weights = backward ? 2 * accs * 2 * problem->P * sizeof(float) : 0,
+                 steps = fmax(few_times_l2, weights) / (element * accs * problem->N * problem->D);
+    return (int32_t)fmin(fmax(steps, least), 2 * least);
 }
 
-/* At most half of the steps, so that the workspace stays smaller than the reserve; less with
- * several layers, whose arrays take workspace, too. */
-static int32_t long_steps(const struct eco_problem *problem)
-{
-    enum { STEPS = 16, ROWS = 16384, ROWS_OF_LAYERS = 8192 };
-    const int32_t rows = problem->L == 1 ? ROWS : ROWS_OF_LAYERS,
-                  by_rows = (rows + problem->N - 1) / problem->N, half = (problem->T + 1) / 2,
-                  most = by_rows < half ? by_rows : half;
-    return most > STEPS ? most : STEPS;
-}
-
+/* Backward each chunk reads and writes the gradients of all weights, so chunks have up to twice as
+ * many rows, but at most half of the steps: the workspace stays smaller than the reserve. */
 static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
 {
-    enum { MOST_CHUNKS = 12 };
+    enum { MOST_CHUNKS = 12, LONGER = 2 };
+    const int32_t steps = eco_ceil_div(ECO_STEP_ROWS, problem->N);
     if (eco_step_asked(problem, backward) > 0)
         return eco_step_asked(problem, backward);
-    if (backward && !wavefront && is_long(problem))
-        return long_steps(problem);
-    int32_t steps = (ECO_STEP_ROWS + problem->N - 1) / problem->N;
-    if (wavefront && steps > problem->T / MOST_CHUNKS)
-        steps = problem->T / MOST_CHUNKS;
-    const int32_t least = wavefront && fills_cache(problem) ? ECO_STEP_CHUNK / 2 : ECO_STEP_CHUNK;
-    return steps < least ? least : steps;
+    if (wavefront)
+        return (int32_t)fmax(fmin(steps, problem->T / MOST_CHUNKS),
+                             fitting_steps(problem, false, ECO_STEP_CHUNK / 2));
+    if (!backward || problem->saving.policy != ECO_SAVE_ALL)
+        return steps < ECO_STEP_CHUNK ? ECO_STEP_CHUNK : steps;
+    const int32_t more = eco_ceil_div(LONGER * ECO_STEP_ROWS, problem->N);
+    return (int32_t)fmax(fmax(steps, fmin(more, eco_ceil_div(problem->T, 2))),
+                         fitting_steps(problem, true, ECO_STEP_CHUNK));
 }
 
 struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, bool wavefront)
@@ -136,7 +118,7 @@ static double lost(const struct eco_problem *problem, const struct eco_caps *cap
     const bool fast = element == 4;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double plain = caps->flops * caps->threads, inputs = plain * rates->unaligned[fast],
-                 step = plain * rates->unaligned_step[fast], chain = rates->unaligned_term[fast];
+                 step = plain * rates->unaligned_step[fast], chain = rates->unaligned_term;
     const struct eco_layout_request chunks = eco_step_chunks(problem, false);
     double time = 0;
     if (element == 8 || (element == 4 && !problem->fast))
@@ -167,8 +149,8 @@ static double copied(const struct eco_problem *problem, const struct eco_caps *c
                      row = problem->training ? 3 * input + problem->P : 2 * input;
         if (is_ragged(problem, layer))
             time += problem->D *
-                    (copies * rates->copy_launch +
-                     2 * rows * row * (double)eco_type_bytes(problem->type) / rates->copy_bytes);
+                    (copies * rates->pass_launch +
+                     2 * rows * row * (double)eco_type_bytes(problem->type) / rates->memory_bytes);
     }
     return time;
 }

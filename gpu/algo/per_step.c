@@ -9,6 +9,7 @@
 #include "gpu/gemm/emulated_f32/presplit.h"
 #include "gpu/algo/algo.h"
 #include "gpu/run/run.h"
+#include "gpu/fused_step/fused_step.h"
 #include "gpu/wide_step/wide_step.h"
 
 #include <math.h>
@@ -239,5 +240,42 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
            eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS);
 }
 
-const struct eco_algo eco_algo_step = {"step",   refuses,          request,
-                                       estimate, eco_gpu_run_step, eco_step_fit};
+/* ---- wide steps ------------------------------------------------------------------------------ */
+
+bool eco_step_is_wide(const struct ecornn_plan *plan)
+{
+    return plan->algo == &eco_family_step.algo &&
+           eco_step_wide_shape(&plan->problem, &plan->device->caps, plan->request.wavefront) >= 0;
+}
+
+/* Their shapes by rows. */
+static void prepare(const struct ecornn_plan *plan)
+{
+    struct eco_gpu_plan *own = plan->context;
+    struct eco_problem fewer = plan->problem;
+    for (fewer.N = 0; own->wide != NULL && fewer.N < plan->problem.N;) {
+        fewer.N = eco_next_rows(fewer.N, plan->problem.N);
+        const int shape = eco_step_wide_shape(&fewer, &plan->device->caps, plan->request.wavefront);
+        eco_step_shapes_add(&own->steps, (struct eco_step_shape){fewer.N, -1, (int8_t)shape});
+    }
+}
+
+static void describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    if (eco_step_is_wide(plan))
+        eco_text_add(text, "steps: the product with the state and the cell in one launch\n");
+}
+
+static void choices(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const int wide =
+        eco_step_wide_shape(&plan->problem, &plan->device->caps, plan->request.wavefront);
+    if (wide >= 0)
+        eco_choice_write(ECO_FORCE_FUSED, ECO_FUSED_SHAPES + wide, text);
+}
+
+const struct eco_gpu_family eco_family_step = {
+    {"step", refuses, request, estimate, eco_gpu_run_step, eco_step_fit},
+    prepare,
+    describe,
+    choices};

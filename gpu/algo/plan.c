@@ -1,5 +1,6 @@
 /*
- * The CUDA backend's data of a plan: its graphs, and the kernels of a custom cell.
+ * The families of kernels for steps, and the CUDA backend's data of a plan: graphs, kernels and
+ * choices. What a family alone knows is in its folder.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -15,6 +16,14 @@
 #include "gpu/algo/algo.h"
 #include "gpu/jit/jit.h"
 #include "gpu/run/run.h"
+
+const struct eco_algo *const eco_gpu_algos[] = {&eco_family_persistent.algo, &eco_family_fused.algo,
+                                                &eco_family_scan.algo, &eco_family_step.algo, NULL};
+
+static const struct eco_gpu_family *family_of(const struct ecornn_plan *plan)
+{
+    return (const struct eco_gpu_family *)plan->algo;
+}
 
 /* Does it use steps of algorithm step? */
 static bool has_stages(const struct ecornn_plan *plan)
@@ -56,17 +65,6 @@ static void choose_dx_beside(const struct eco_problem *problem, struct eco_gpu_p
     }
 }
 
-/* The shapes of wide steps of algorithm step, by rows. */
-static void choose_wide_steps(const struct ecornn_plan *plan, struct eco_gpu_plan *own)
-{
-    struct eco_problem fewer = plan->problem;
-    for (fewer.N = 0; fewer.N < plan->problem.N;) {
-        fewer.N = eco_next_rows(fewer.N, plan->problem.N);
-        const int shape = eco_step_wide_shape(&fewer, &plan->device->caps, plan->request.wavefront);
-        eco_step_shapes_add(&own->steps, (struct eco_step_shape){fewer.N, -1, (int8_t)shape});
-    }
-}
-
 /* Finds kernels. Without compiled kernels a cell is interpreted: slower, with the same results. */
 static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
 {
@@ -74,15 +72,8 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     struct eco_text why = {own->why, sizeof own->why, 0};
     if (eco_gpu_enter(&scope, plan->device) != ECORNN_OK)
         return;
-    if (plan->algo == &eco_algo_persistent)
-        eco_persistent_prepare(plan);
-    if (plan->algo == &eco_algo_fused)
-        eco_fused_prepare(plan);
-    if (plan->algo == &eco_algo_scan)
-        eco_scan_prepare(plan);
     own->wide = eco_wide_kernels(&plan->problem);
-    if (plan->algo == &eco_algo_step && own->wide != NULL)
-        choose_wide_steps(plan, own);
+    family_of(plan)->prepare(plan);
     eco_wide_choose_replays(plan, own);
     choose_replay_streams(plan, own);
     choose_dx_beside(&plan->problem, own);
@@ -92,13 +83,6 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
         own->cell = eco_own_stages_get(plan->device->context, &plan->problem, &why);
     eco_gpu_leave(&scope);
-}
-
-/* Does algorithm step multiply and finish a full run's steps in one launch? */
-static bool has_wide_steps(const struct ecornn_plan *plan)
-{
-    return plan->algo == &eco_algo_step &&
-           eco_step_wide_shape(&plan->problem, &plan->device->caps, plan->request.wavefront) >= 0;
 }
 
 /* All forced keys, for people; "": none. */
@@ -115,7 +99,7 @@ static ecornn_status check_force(const struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
     const struct eco_choice *unfit = eco_force_unfit(
-        &problem->force, (has_wide_steps(plan) ? &eco_algo_fused : plan->algo)->name);
+        &problem->force, (eco_step_is_wide(plan) ? &eco_family_fused.algo : plan->algo)->name);
     const size_t prepared =
         plan->request.gpu.prepared_bytes[0] + plan->request.gpu.prepared_bytes[1];
     const char *required = NULL;
@@ -154,7 +138,7 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
     if (status == ECORNN_OK)
         find_kernels(plan, own);
     if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used &&
-        plan->algo != &eco_algo_persistent)
+        plan->algo != &eco_family_persistent.algo)
         status = eco_gpu_services->fail(
             ECORNN_UNSUPPORTED, "row-invariant requires steps of algorithm fused or persistent: %s",
             own->fused.why);
@@ -200,18 +184,43 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
     eco_scaled_f16_describe(plan, text);
     if (own->replay_streams > 0)
         eco_text_add(text, "segments of a replay on %d streams\n", own->replay_streams);
-    if (plan->algo == &eco_algo_persistent)
-        eco_persistent_describe(plan, text);
-    if (plan->algo == &eco_algo_fused)
-        eco_fused_describe(plan, text);
-    if (plan->algo == &eco_algo_scan)
-        eco_scan_describe(plan, text);
-    if (has_wide_steps(plan))
-        eco_text_add(text, "steps: the product with the state and the cell in one launch\n");
+    family_of(plan)->describe(plan, text);
     if (plan->problem.cell->builtin >= 0)
         return;
     if (own->why[0] == '\0')
         eco_text_add(text, "cell: compiled\n");
     else
         eco_text_add(text, "cell: interpreted (%s)\n", own->why);
+}
+
+/* ---- choices in the form of ECORNN_FORCE ----------------------------------------------------- */
+
+/* Prints how rows are padded, if padding changes the length of any row. */
+static void add_rows(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_layout_request *request = &plan->request;
+    const size_t width[] = {(size_t)plan->problem.I, (size_t)plan->problem.H,
+                            (size_t)plan->problem.P};
+    for (int i = 0; i < 3; i++)
+        if (eco_request_row(request, width[i]) != width[i]) {
+            eco_choice_write(ECO_FORCE_ROWS,
+                             (request->gpu.padded ? ECO_ROWS_PADDED : ECO_ROWS_DENSE) - 1, text);
+            return;
+        }
+}
+
+/* Products that choose a method by their own sizes are printed only if they are forced. */
+void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_layout_request *request = &plan->request;
+    if (family_of(plan)->choices != NULL)
+        family_of(plan)->choices(plan, text);
+    eco_choice_write(ECO_FORCE_GPU_CHUNK, plan->tape[false][0].chunk, text);
+    if (problem->training)
+        eco_choice_write(ECO_FORCE_GPU_CHUNK_BACK, plan->tape[true][0].chunk, text);
+    if (problem->L > 1 && problem->D == 1)
+        eco_choice_write(ECO_FORCE_WAVEFRONT, request->wavefront, text);
+    add_rows(plan, text);
+    eco_force_write(&problem->force, true, text);
 }

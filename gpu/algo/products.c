@@ -88,7 +88,7 @@ static double input_time(const struct eco_problem *problem, const struct eco_cap
                         (struct size){ECO_NT, rows, accs, eco_problem_rest(problem, layer)},
                         false) +
            rows * accs * (double)eco_type_bytes(eco_type_sum(problem->type)) /
-               eco_gpu_rates_of(caps)->product_sums_bytes;
+               eco_gpu_rates_of(caps)->stream_bytes;
 }
 
 /* The gradient of R has no term for the first step. */

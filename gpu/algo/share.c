@@ -40,17 +40,15 @@ static struct eco_caps part_of(const struct eco_caps *caps, int concurrent)
 static double time_of_all(const struct eco_problem *one, const struct eco_caps *caps, int models,
                           bool *persistent)
 {
-    static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
-                                                   &eco_algo_scan, &eco_algo_step};
     double least = 0;
-    for (size_t i = 0; i < sizeof algos / sizeof *algos; i++) {
-        if (algos[i]->refuses(one, caps) != NULL)
+    for (const struct eco_algo *const *algo = eco_gpu_algos; *algo != NULL; algo++) {
+        if ((*algo)->refuses(one, caps) != NULL)
             continue;
-        const double time = models * algos[i]->estimate(one, caps);
+        const double time = models * (*algo)->estimate(one, caps);
         if (least > 0 && time >= least)
             continue;
         least = time;
-        *persistent = algos[i] == &eco_algo_persistent;
+        *persistent = *algo == &eco_family_persistent.algo;
     }
     return least;
 }
@@ -61,7 +59,7 @@ static double time_of_parts(const struct eco_problem *one, const struct eco_caps
                             int concurrent)
 {
     const int rounds = (models + concurrent - 1) / concurrent;
-    return rounds * eco_algo_persistent.estimate(one, part) +
+    return rounds * eco_family_persistent.algo.estimate(one, part) +
            (models - rounds) * eco_step_products(one, part, ECO_OUTSIDE_INPUT);
 }
 
@@ -95,14 +93,14 @@ static void share_models(const struct ecornn_device *device, const struct eco_pr
     for (int n = models < ECO_GPU_LANES ? models : ECO_GPU_LANES; n > 1 && asked != 1; n /= 2) {
         const int concurrent = asked == 0 ? n : asked < models ? asked : models;
         const struct eco_caps part = part_of(&device->caps, concurrent);
-        if (eco_algo_persistent.refuses(one, &part) != NULL ||
+        if (eco_family_persistent.algo.refuses(one, &part) != NULL ||
             (asked == 0 && loses_back(one, &device->caps, &part)))
             continue;
         const double time = time_of_parts(one, &part, models, concurrent);
         if (least > 0 && time >= least && asked == 0)
             continue;
         least = time;
-        *share = (struct eco_models_share){concurrent, &eco_algo_persistent, part};
+        *share = (struct eco_models_share){concurrent, &eco_family_persistent.algo, part};
     }
     if (asked > 0)
         share->concurrent = asked < models ? asked : models;
@@ -117,7 +115,7 @@ static double time_of_layers(const struct eco_problem *const layer[], int layers
     const double forks = (layers - 1) * eco_gpu_rates_of(part)->launch;
     for (int k = 0; k < layers; k++) {
         const double of_rows = eco_step_products(layer[k], part, ECO_OUTSIDE_INPUT),
-                     steps = eco_algo_persistent.estimate(layer[k], part) - of_rows;
+                     steps = eco_family_persistent.algo.estimate(layer[k], part) - of_rows;
         products += of_rows;
         slowest = steps > slowest ? steps : slowest;
     }
@@ -133,12 +131,12 @@ static void share_layers(const struct ecornn_device *device,
     bool fits = layers <= ECO_GPU_LANES && asked != 1, persistent;
     double in_order = 0;
     for (int k = 0; k < layers; k++) {
-        fits = fits && eco_algo_persistent.refuses(layer[k], &part) == NULL;
+        fits = fits && eco_family_persistent.algo.refuses(layer[k], &part) == NULL;
         in_order += time_of_all(layer[k], &device->caps, 1, &persistent);
     }
     *share = (struct eco_models_share){.concurrent = 1};
     if (fits && (asked > 0 || time_of_layers(layer, layers, &part) < in_order))
-        *share = (struct eco_models_share){layers, &eco_algo_persistent, part};
+        *share = (struct eco_models_share){layers, &eco_family_persistent.algo, part};
 }
 
 void eco_gpu_share_device(const struct ecornn_device *device,

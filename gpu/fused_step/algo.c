@@ -121,7 +121,7 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->row_invariant && eco_algo_persistent.refuses(problem, caps) == NULL)
+    if (problem->row_invariant && eco_family_persistent.algo.refuses(problem, caps) == NULL)
         return HUGE_VAL; /* else N and T would decide, and algorithms differ in last bits */
     const double forward = forward_time(problem, caps);
     if (!problem->training)
@@ -136,7 +136,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 static void request(const struct eco_problem *problem, const struct eco_caps *caps,
                     struct eco_layout_request *request)
 {
-    eco_algo_step.request(problem, caps, request);
+    eco_family_step.algo.request(problem, caps, request);
     request->gpu.transposed[0] = false;
     request->gpu.prepared_bytes[0] = 0;
     request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
@@ -158,5 +158,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_step_fit(problem, caps, request);
 }
 
-const struct eco_algo eco_algo_fused = {"fused",  refuses,           request,
-                                        estimate, eco_gpu_run_fused, eco_step_fit};
+const struct eco_gpu_family eco_family_fused = {
+    {"fused", refuses, request, estimate, eco_gpu_run_fused, eco_step_fit},
+    eco_fused_prepare,
+    eco_fused_describe,
+    eco_fused_write_choices};

@@ -57,6 +57,7 @@ ecornn_status eco_fused_load(bool *usable);
 void eco_fused_prepare(const struct ecornn_plan *plan);
 /* Prints the blocks of a full run's steps in the first layer. */
 void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text);
+void eco_fused_write_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* launch.c, eco_algo.run */
 ecornn_status eco_gpu_run_fused(const struct ecornn_plan *plan, const struct eco_tape *tape,

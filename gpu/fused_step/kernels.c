@@ -114,3 +114,21 @@ void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
     if (problem->projected)
         describe(&projection, &plan->device->caps, "projection", text);
 }
+
+void eco_fused_write_choices(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    if (!((const struct eco_gpu_plan *)plan->context)->fused.used)
+        return;
+    const struct eco_fused_size projection = eco_fused_projection(problem, problem->N);
+    struct eco_step_choice choice = eco_step_choose(problem, &plan->device->caps, 0, problem->N);
+    for (int32_t layer = 1; layer < problem->L && choice.wide < 0; layer++)
+        choice = eco_step_choose(problem, &plan->device->caps, layer, problem->N);
+    eco_choice_write(ECO_FORCE_FUSED,
+                     choice.wide >= 0 ? ECO_FUSED_SHAPES + choice.wide
+                                      : eco_fused_choose(&choice.size, &plan->device->caps).shape,
+                     text);
+    if (problem->projected)
+        eco_choice_write(ECO_FORCE_PROJECTION,
+                         eco_fused_choose(&projection, &plan->device->caps).shape, text);
+}

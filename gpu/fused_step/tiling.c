@@ -42,9 +42,8 @@ static double time_of(const struct eco_fused_size *size, const struct eco_caps *
     const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);
     const double blocks =
         ceil((double)size->units / ECO_FUSED_UNITS(size->accs)) * ceil(size->rows / columns);
-    const double bytes = parts ? rates->fused_full_bytes : rates->fused_bytes;
     const double mean = fmax(1, blocks / caps->threads), share = (mean + ceil(mean)) / 2;
-    return rates->fused_launch + share * fmax(reading / bytes, term * terms) +
+    return rates->fused_launch + share * fmax(reading / rates->fused_bytes, term * terms) +
            (share - 1) * rates->fused_block;
 }
 

@@ -170,7 +170,7 @@ static double memory_time(const struct eco_problem *problem, const struct eco_ca
                  again = backward && problem->fast && chunk * accs > beyond_l2 ? 3 * accs : 0,
                  unit = saved + element + accs + again,
                  units = (double)problem->T * problem->L * problem->D * problem->N * problem->H;
-    return unit * units / eco_gpu_rates_of(caps)->accumulator_bytes;
+    return unit * units / eco_gpu_rates_of(caps)->memory_bytes;
 }
 
 /* Seconds of products, for layers one after the other. */
@@ -250,7 +250,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
                     struct eco_layout_request *request)
 {
     const bool back_is_outside = problem->training && !also_back(problem, caps);
-    eco_algo_step.request(problem, caps, request);
+    eco_family_step.algo.request(problem, caps, request);
     request->wavefront = request->wavefront && overlaps_layers(problem, caps);
     request->gpu.weights_chunks = request->gpu.carry_planes = 0;
     request->gpu.half_back = false;
@@ -274,5 +274,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_persistent_fit_chunks(problem, caps, request);
 }
 
-const struct eco_algo eco_algo_persistent = {"persistent",           refuses,     request, estimate,
-                                             eco_gpu_run_persistent, eco_step_fit};
+const struct eco_gpu_family eco_family_persistent = {
+    {"persistent", refuses, request, estimate, eco_gpu_run_persistent, eco_step_fit},
+    eco_persistent_prepare,
+    eco_persistent_describe,
+    eco_persistent_write_choices};

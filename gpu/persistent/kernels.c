@@ -268,3 +268,24 @@ void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *te
     for (int backward = 0; backward <= (int)plan->problem.training; backward++)
         describe_way(plan, backward, text);
 }
+
+void eco_persistent_write_choices(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_gpu_plan *own = plan->context;
+    const struct eco_problem *problem = &plan->problem;
+    for (int backward = 0; backward <= (int)problem->training; backward++) {
+        struct eco_persistent_shape shape;
+        const struct eco_persistent_need need = eco_persistent_need_of(
+            plan, backward, problem->N, problem->T, eco_persistent_jobs(plan, backward));
+        const bool used = own->persistent[backward].used && eco_persistent_shape(&need, &shape) > 0;
+        if (used || backward) /* else compiling it failed */
+            eco_choice_write(eco_gpu_division_key(backward),
+                             used ? eco_persistent_index(&shape) : ECO_FORCED_STEP, text);
+        /* A plan for a partition of the GPU has fewer groups than one for the whole GPU. The number
+         * of groups is printed because it sets the rows of a group, and these set the order of its
+         * sums. */
+        if (used && plan->device->caps.gpu.partitions > 0 && eco_gpu_groups(problem, backward) == 0)
+            eco_choice_write(backward ? ECO_FORCE_GROUPS_BACK : ECO_FORCE_GROUPS, shape.groups,
+                             text);
+    }
+}

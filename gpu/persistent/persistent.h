@@ -111,6 +111,7 @@ cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3],
 void eco_persistent_prepare(const struct ecornn_plan *plan);
 /* Prints how a plan divides its runs. */
 void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text);
+void eco_persistent_write_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 

@@ -51,7 +51,7 @@ static int32_t chunk_of(const struct eco_problem *problem, bool backward)
 static void request(const struct eco_problem *problem, const struct eco_caps *caps,
                     struct eco_layout_request *request)
 {
-    eco_algo_step.request(problem, caps, request);
+    eco_family_step.algo.request(problem, caps, request);
     request->wavefront = false;
     request->gpu.weights_chunks = request->gpu.carry_planes = 0;
     request->gpu.half_back = false;
@@ -85,7 +85,7 @@ static double scan_time(const struct eco_problem *problem, const struct eco_caps
                  layers = (double)problem->L * problem->D,
                  steps = apart ? LATENCY * problem->T / eco_scan_steps(problem, backward) : 0,
                  launch = apart ? rates->launch : rates->scan_launch;
-    return fmax(bytes * elements / rates->scan_bytes, steps * layers) + launch * chunks * layers;
+    return fmax(bytes * elements / rates->memory_bytes, steps * layers) + launch * chunks * layers;
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -96,4 +96,8 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
            eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
 }
 
-const struct eco_algo eco_algo_scan = {"scan", refuses, request, estimate, eco_gpu_run_scan, fit};
+const struct eco_gpu_family eco_family_scan = {
+    {"scan", refuses, request, estimate, eco_gpu_run_scan, fit},
+    eco_scan_prepare,
+    eco_scan_describe,
+    NULL};

@@ -62,7 +62,7 @@ static double weights_time(const struct eco_wide_size *size, const struct eco_gp
     static const double stays = 16e6;
     const double bytes = (double)size->ops * size->element * size->accs * size->units *
                          (size->k[0] + (size->first ? 0. : size->k[1]));
-    return fmax(0, bytes - stays) / rates->wide_bytes;
+    return fmax(0, bytes - stays) / rates->stream_bytes;
 }
 
 /* Rows that are not aligned to a sector of the L2 are read more slowly. */

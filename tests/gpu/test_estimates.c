@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/algo/algo.h"
+#include "gpu/device/rates.h"
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/persistent/persistent.h"
@@ -46,11 +47,12 @@ static ecornn_status prepare(struct ecornn_plan *plan)
     const struct eco_problem *problem = &plan->problem;
     struct eco_gpu_plan *own = eco_alloc_zeroed(sizeof *own);
     plan->context = own;
-    own->fused.used = plan->algo == &eco_algo_fused;
-    for (int way = 0; way <= (int)problem->training && plan->algo == &eco_algo_persistent; way++) {
+    own->fused.used = plan->algo == &eco_family_fused.algo;
+    for (int way = 0; way <= (int)problem->training && plan->algo == &eco_family_persistent.algo;
+         way++) {
         struct eco_persistent_shape shape;
         const struct eco_persistent_need need =
-            eco_persistent_need(problem, &h100, way, problem->N, 1, 1);
+            eco_persistent_need(problem, &plan->device->caps, way, problem->N, 1, 1);
         own->persistent[way].shapes = need.shapes;
         own->persistent[way].used =
             eco_persistent_refuses(problem, way) == NULL && eco_persistent_shape(&need, &shape) > 0;
@@ -65,15 +67,19 @@ static void release(struct ecornn_plan *plan)
 
 START_TEST(plans)
 {
-    static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
-                                                   &eco_algo_scan, &eco_algo_step, NULL};
     static const struct eco_backend backend = {.name = "cuda",
                                                .prepare = prepare,
                                                .release = release,
                                                .choices = eco_gpu_choices,
-                                               .algos = algos};
+                                               .algos = eco_gpu_algos};
     struct ecornn_device device = {.backend = &backend, .caps = h100};
-    if (getenv("ECORNN_REPLAY") != NULL)
+    const char *replay = getenv("ECORNN_REPLAY");
+    struct eco_gpu_rates rates = eco_gpu_rates_h200;
+    char *rest = NULL;
+    device.caps.gpu.rates = &rates;
+    for (long k = 0; replay != NULL && (k = strtol(replay, &rest, 10)) > 0; replay = rest)
+        ((double *)&rates)[k - 1] = strtod(rest + 1, &rest); /* "NUMBER=VALUE NUMBER=VALUE" */
+    if (replay != NULL)
         replay_plans(&device);
     else
         keep_plans("tests/data/plans-h100.txt", &device);
@@ -96,7 +102,7 @@ START_TEST(cuts_few_steps)
     const int32_t steps = 2 + _i / 3;
     char text[80];
     snprintf(text, sizeof text, "lstm/bf16/train/T%d/N256/I512/H512/%s", steps, policies[_i % 3]);
-    const struct eco_layout_request request = request_of(&eco_algo_persistent, text);
+    const struct eco_layout_request request = request_of(&eco_family_persistent.algo, text);
     ck_assert_int_ge(request.chunk_backward, 1);
 }
 END_TEST
@@ -105,7 +111,7 @@ END_TEST
 START_TEST(halves_have_room)
 {
     const struct eco_layout_request request =
-        request_of(&eco_algo_step, "lstm/f32/fast/train/T32/N1024/I512/H512");
+        request_of(&eco_family_step.algo, "lstm/f32/fast/train/T32/N1024/I512/H512");
     const struct eco_by_rows *bytes = &request.gpu.product;
     ck_assert_int_eq(request.gpu.half_back, true);
     for (int place = 0; place < ECO_FEWER; place++)
@@ -192,7 +198,7 @@ START_TEST(shares_the_device)
     eco_gpu_share_device(&device, (const struct eco_problem *[]){&problem[0], &problem[1]}, 2, 1,
                          &share);
     ck_assert_int_eq(share.concurrent, beside[_i].concurrent ? 2 : 1);
-    ck_assert_ptr_eq(share.algo, beside[_i].concurrent ? &eco_algo_persistent : NULL);
+    ck_assert_ptr_eq(share.algo, beside[_i].concurrent ? &eco_family_persistent.algo : NULL);
     if (beside[_i].concurrent) {
         ck_assert_int_eq(share.caps.gpu.partitions, 2);
         ck_assert_int_gt(share.caps.gpu.cluster_launch, 0);
@@ -254,15 +260,15 @@ START_TEST(later_cards_run_what_they_can)
     const struct eco_caps *caps = &later[_i % LATER_CARDS];
     struct eco_problem problem;
     problem_of(&problem, everywhere[_i / LATER_CARDS]);
-    if (eco_algo_persistent.refuses(&problem, caps) == NULL)
+    if (eco_family_persistent.algo.refuses(&problem, caps) == NULL)
         check_divisions(&problem, caps);
-    if (eco_algo_fused.refuses(&problem, caps) == NULL) {
+    if (eco_family_fused.algo.refuses(&problem, caps) == NULL) {
         const struct eco_step_choice step = eco_step_choose(&problem, caps, 0, problem.N);
         const struct eco_fused_choice choice = eco_fused_choose(&step.size, caps);
         ck_assert_int_eq(step.wide, -1);
         ck_assert_uint_le(ECO_FUSED_SHARED(step.size.accs, choice.shape), caps->gpu.block_bytes);
     }
-    ck_assert_ptr_null(eco_algo_step.refuses(&problem, caps));
+    ck_assert_ptr_null(eco_family_step.algo.refuses(&problem, caps));
 }
 END_TEST
 

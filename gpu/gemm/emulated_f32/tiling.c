@@ -60,21 +60,24 @@ struct eco_emulated_plan eco_emulated_plan(const struct eco_gpu_rates *rates,
 static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_size size,
                         const struct eco_emulated_cut *cut, int32_t clusters)
 {
-    _Static_assert(sizeof rates->split_step_launch / sizeof(double) == ECO_EMULATED_KINDS &&
-                       ECO_EMULATED_SPLITTING == 0 && ECO_EMULATED_PRESPLIT == 1 &&
-                       ECO_EMULATED_HEIGHTS == 2 && ECO_EMULATED_WIDTHS == 2,
+    _Static_assert(sizeof rates->split_step_stage / sizeof(double) == ECO_EMULATED_KINDS &&
+                       ECO_EMULATED_SPLITTING == 0 && ECO_EMULATED_PRESPLIT == 1,
                    "as in the table");
     const enum eco_emulated_form form =
         cut->kind == ECO_EMULATED_PRESPLIT_SINGLES ? ECO_EMULATED_SINGLES : ECO_EMULATED_PAIRS;
     const int64_t tiles_of_c = (int64_t)eco_ceil_div(size.n, eco_emulated_rows(cut)) *
                                eco_ceil_div(size.m, eco_emulated_columns(cut));
-    const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
-                 multiplying = waves * eco_ceil_div(eco_emulated_stages(size.k), cut->slices) *
-                               rates->split_step_stage[cut->kind][cut->height][cut->width],
-                 reading = (double)eco_emulated_piece_bytes(form, size.n, size.k) /
-                           rates->split_step_bytes;
-    return rates->split_step_launch[cut->kind] + rates->split_step_slice * cut->slices +
-           rates->split_step_wave * (waves - 1) + (reading > multiplying ? reading : multiplying);
+    const double stage = rates->split_step_stage[cut->kind] *
+                         (cut->height > 0 ? rates->split_step_high : 1) *
+                         (cut->width > 0 ? rates->split_step_broad : 1),
+                 waves = (double)((tiles_of_c + clusters - 1) / clusters),
+                 multiplying =
+                     waves * eco_ceil_div(eco_emulated_stages(size.k), cut->slices) * stage,
+                 reading =
+                     (double)eco_emulated_piece_bytes(form, size.n, size.k) / rates->stream_bytes;
+    return rates->split_step_launch[cut->kind != ECO_EMULATED_SPLITTING] +
+           rates->split_step_slice * cut->slices + rates->split_step_wave * (waves - 1) +
+           (reading > multiplying ? reading : multiplying);
 }
 
 /* With narrow tiles several would read the same R. */

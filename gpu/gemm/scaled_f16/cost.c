@@ -16,24 +16,23 @@ static double elements(struct eco_scaled_f16_size size)
 }
 
 /* Seconds that a product saves over TF32 with cuBLAS's kernels. */
-static double saved(const struct eco_gpu_rates *rates, enum eco_product_kind kind,
-                    struct eco_scaled_f16_size size)
+static double saved(const struct eco_gpu_rates *rates, struct eco_scaled_f16_size size)
 {
-    _Static_assert(sizeof rates->f16_launch / sizeof(double) == ECO_PRODUCT_KINDS, "one of each");
+    enum { TF32 = 1 };
     const double work = (double)size.accs * elements(size);
-    return rates->tf32_launch[kind] - rates->f16_launch[kind] +
-           work / rates->tf32_multiply_adds[kind] - work / rates->f16_multiply_adds[kind];
+    return rates->full_launch - rates->f16_launch + work / rates->product_multiply_adds[TF32] -
+           work / rates->f16_multiply_adds;
 }
 
 /* Seconds of converting `numbers` numbers at once; of other passes over memory. */
 static double brought(const struct eco_gpu_rates *rates, double numbers)
 {
-    return rates->convert_launch + 10 * numbers / rates->convert_bytes;
+    return rates->f16_launch + 10 * numbers / rates->stream_bytes;
 }
 
 static double passed(const struct eco_gpu_rates *rates, double bytes)
 {
-    return rates->pass_launch + bytes / rates->pass_bytes;
+    return rates->pass_launch + bytes / rates->stream_bytes;
 }
 
 static double gain_forward(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -42,8 +41,7 @@ static double gain_forward(const struct eco_problem *problem, const struct eco_c
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const struct eco_scaled_f16_size input =
         eco_scaled_f16_size(problem, layer, ECO_WEIGHT_INPUT, rows);
-    return saved(rates, ECO_NT, input) -
-           brought(rates, elements(input) + (double)input.accs * input.row);
+    return saved(rates, input) - brought(rates, elements(input) + (double)input.accs * input.row);
 }
 
 /* The products with dacc that an op needs. */
@@ -61,15 +59,15 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
     double gain = -passed(rates, 3. * rows * eco_scaled_f16_columns(problem)),
            numbers = elements(input);
     if (wanted.dx)
-        gain += saved(rates, ECO_NN, input) - brought(rates, (double)input.accs * input.row) -
+        gain += saved(rates, input) - brought(rates, (double)input.accs * input.row) -
                 passed(rates, 12 * elements(input));
     if (!wanted.dweights)
         return gain;
-    gain += saved(rates, ECO_TN, input);
+    gain += saved(rates, input);
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct eco_scaled_f16_size operand =
             eco_scaled_f16_size(problem, layer, ECO_WEIGHT_RECURRENT + o, rows);
-        gain += saved(rates, ECO_TN, operand);
+        gain += saved(rates, operand);
         numbers += elements(operand);
     }
     return gain - brought(rates, numbers);
