@@ -259,7 +259,7 @@ def backward(works: list[Work], given, kept, outputs, wanted):
     (x, _, states, weights, *_), (y, kept), (dy, *dfinal) = given, kept, outputs
     if len(works) == 1:
         return _backward(works[0], (x, states, weights), (y, kept[0]), outputs, wanted)
-    turned, width, count = works[0].packing.turned, works[0].spec.out // 2, works[0].spec.states
+    turned, width, count = works[0].packing.turned, works[0].spec.out, works[0].spec.states
     found = []
     for d, work in enumerate(works):
         def own(tensor, d=d):
