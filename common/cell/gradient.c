@@ -2,11 +2,6 @@
  * The gradient of a recipe by reverse mode, as more nodes of the same graph.  The adjoint of a node
  * is the gradient of the loss with respect to its value; -1 stands for zero and costs nothing.  The
  * gradient of R e ends at the product: the node DOPERAND stands for R^T times it.
- *
- * A value made of vectors alone is the same for all rows and steps, and so are its derivatives. Its
- * gradient therefore goes to each vector in one multiplication by the derivative, which an
- * interpreter computes once.  Example: of sigmoid(p) * h, p receives (d * h) * (s * (1 - s)) with
- * s = sigmoid(p).
  */
 #include "common/cell/cell.h"
 
@@ -19,7 +14,6 @@ struct gradient {
     struct eco_adjoint *adjoint;
     int16_t of[ECO_MAX_SOURCE];  /* adjoint of each node of the text, -1: zero */
     bool active[ECO_MAX_SOURCE]; /* depends on a state, parameter or x         */
-    bool fixed[ECO_MAX_SOURCE];  /* made of vectors alone, and no vector itself */
     bool full;
 };
 
@@ -142,38 +136,17 @@ static void pass_on(struct gradient *gradient, int at)
         accumulate(gradient, y.b, binary(gradient, at, d, true));
 }
 
-/* Gives each vector of a fixed value its gradient. */
-static void pass_to_vectors(struct gradient *gradient, int at)
-{
-    const struct eco_recipe *recipe = gradient->recipe;
-    struct gradient one = *gradient;
-    memset(one.of, -1, sizeof one.of);
-    one.of[at] = (int16_t)constant(&one, 1);
-    for (int i = at; i >= 0; i--)
-        if (one.of[i] >= 0 && one.active[i])
-            pass_on(&one, i);
-    gradient->full = one.full;
-    for (int i = 0; i < at; i++)
-        if (recipe->node[i].op == ECO_OP_VECTOR && one.of[i] >= 0)
-            accumulate(gradient, i, mul(gradient, gradient->of[at], one.of[i]));
-}
-
 static void find_active(struct gradient *gradient)
 {
     const struct eco_recipe *recipe = gradient->recipe;
     for (int i = 0; i < recipe->n_nodes; i++) {
         const struct eco_node *node = &recipe->node[i];
         const int16_t argument[3] = {node->a, node->b, node->c};
-        const bool product = node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT;
-        bool *active = &gradient->active[i], *fixed = &gradient->fixed[i];
-        *active = node->op == ECO_OP_STATE || node->op == ECO_OP_VECTOR || node->op == ECO_OP_X ||
-                  product;
-        *fixed = eco_opcode_info[node->op].arguments > 0 && !product && node->op != ECO_OP_MEAN;
-        for (int k = 0; k < 3 && argument[k] >= 0; k++) {
-            const int op = recipe->node[argument[k]].op;
-            *active |= node->op != ECO_OP_STOP && gradient->active[argument[k]];
-            *fixed &= op == ECO_OP_CONST || op == ECO_OP_VECTOR || gradient->fixed[argument[k]];
-        }
+        gradient->active[i] = node->op == ECO_OP_STATE || node->op == ECO_OP_VECTOR ||
+                              node->op == ECO_OP_X || node->op == ECO_OP_INPUT ||
+                              node->op == ECO_OP_PRODUCT;
+        for (int k = 0; k < 3 && node->op != ECO_OP_STOP; k++)
+            gradient->active[i] |= argument[k] >= 0 && gradient->active[argument[k]];
     }
 }
 
@@ -224,36 +197,23 @@ static void collect(const struct gradient *gradient, int n_nodes)
             adjoint->x[recipe->node[i].index] = gradient->of[i];
 }
 
-/* Adds the gradient of every value of the text; all: also of values made of vectors. */
-static void add_gradients(struct gradient *gradient, int n_nodes, bool all)
-{
-    struct eco_recipe *recipe = gradient->recipe;
-    memset(gradient->of, -1, sizeof gradient->of);
-    gradient->full = false;
-    for (int s = 0; s < recipe->n_states; s++)
-        accumulate(gradient, recipe->next[s], add_leaf(gradient, ECO_OP_DNEXT, s, 0));
-    for (int i = n_nodes - 1; i >= 0; i--) {
-        if (recipe->node[i].op != ECO_OP_STATE)
-            add_operand(gradient, i);
-        if (gradient->of[i] >= 0 && gradient->active[i])
-            (gradient->fixed[i] && !all ? pass_to_vectors : pass_on)(gradient, i);
-    }
-}
-
 bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,
                          struct eco_cell_error *error)
 {
-    enum { FEW_NODES = 160 }; /* they and their stores fit a stage, ECO_MAX_CODE */
     struct gradient gradient = {.recipe = recipe, .adjoint = adjoint};
     const int n_nodes = recipe->n_nodes, n_means = recipe->n_means;
     memset(adjoint, 0, sizeof *adjoint);
+    memset(gradient.of, -1, sizeof gradient.of);
     if (!find_operands(recipe, adjoint))
         return eco_cell_fail(error, "R has more than %d different operands", ECO_MAX_OPERANDS);
     find_active(&gradient);
-    add_gradients(&gradient, n_nodes, false);
-    if (recipe->n_nodes > FEW_NODES) {
-        recipe->n_nodes = n_nodes, recipe->n_means = n_means;
-        add_gradients(&gradient, n_nodes, true);
+    for (int s = 0; s < recipe->n_states; s++)
+        accumulate(&gradient, recipe->next[s], add_leaf(&gradient, ECO_OP_DNEXT, s, 0));
+    for (int i = n_nodes - 1; i >= 0; i--) {
+        if (recipe->node[i].op != ECO_OP_STATE)
+            add_operand(&gradient, i);
+        if (gradient.of[i] >= 0 && gradient.active[i])
+            pass_on(&gradient, i);
     }
     collect(&gradient, n_nodes);
     adjoint->n_nodes = recipe->n_nodes;

@@ -492,9 +492,6 @@ static const char *const odd_text[] = {
     "cell a(h)\nu = W x + b\nh' = (R h + u * (u - stop(u))) / (2 + stop(exp(u)) * exp(u))",
     "cell a(h)\nu = W x + R h\nv = (u - stop(u)) / 2 + tanh(u)\nh' = v * tanh(v) * stop(v)",
     "cell a(h)\nu = stop(mean(W x * h))\nh' = stop(R (u * h)) + u * h + mean(h * stop(h))",
-    "cell a(h, c)\nr = p\nq = b\nu = exp(r) / (exp(r) + exp(q))\nv = select(r, u * q, stop(q) - "
-    "u)\nc' = sigmoid(r) + 1\nh' = u * h + v * W x + max(r, q) * c + R (v)",
-    "cell a(h)\nr = p\nu = stop(r) * 2\nh' = u * h + (1 - r) * W x + (r + mean(r)) * h",
 };
 
 START_TEST(odd_cells)
@@ -503,53 +500,7 @@ START_TEST(odd_cells)
 }
 END_TEST
 
-/* Instructions that a step takes for each row: without those of vectors alone, loads and stores. */
-static int row_instructions(const struct eco_program *program)
-{
-    int n = 0;
-    for (int i = 0; i < program->n; i++)
-        n += !program->fixed[i] && eco_opcode_info[program->code[i].op].arguments > 0 &&
-             program->slot[i] >= 0 && !program->uniform[i];
-    return n;
-}
-
-/* The gradient of a value made of vectors alone goes to each vector in one multiplication. */
-static const struct {
-    const char *text;
-    int instructions;
-} vector_gradient[] = {
-    {"cell a(h)\nh' = sigmoid(p) * h + W x", 3},
-    {"cell a(h)\nh' = exp(-exp(p)) * h + W x", 3},
-    {"cell a(h)\nh' = (1 - sigmoid(2 * p + 1)) * h + W x", 3},
-    {"cell a(h)\nr = p\nt = p\nh' = tanh(exp(r) * (1 + t * t)) * h + W x", 4},
-};
-
-START_TEST(vectors_once)
-{
-    compile(vector_gradient[_i].text);
-    ck_assert_msg(row_instructions(cell.lowered.backward) == vector_gradient[_i].instructions,
-                  "%s: %d", vector_gradient[_i].text, row_instructions(cell.lowered.backward));
-}
-END_TEST
-
-/* With many vectors that would be more instructions than a stage may have: one chain, as long. */
-START_TEST(many_vectors)
-{
-    char memory_of_text[4096];
-    struct eco_text text = {memory_of_text, sizeof memory_of_text, 0};
-    eco_text_add(&text, "cell a(h)\nu = W x\n");
-    for (int i = 0; i < 10; i++)
-        eco_text_add(&text, "e%d = exp(p)\n", i);
-    for (int i = 0; i < 10; i++)
-        eco_text_add(&text, "%se%d", i == 0 ? "s = " : " + ", i);
-    for (int i = 0; i < 10; i++)
-        eco_text_add(&text, "%s + (e%d / s) * u", i == 0 ? "\nh' = h" : "", i);
-    check_text(memory_of_text);
-}
-END_TEST
-
-TEST_MAIN("lowering", {vectors_once, sizeof vector_gradient / sizeof *vector_gradient},
-          {many_vectors, 1}, {builtins, sizeof known / sizeof *known}, {builtins_end, 1},
+TEST_MAIN("lowering", {builtins, sizeof known / sizeof *known}, {builtins_end, 1},
           {parts_of_sums, sizeof part_of_sum / sizeof *part_of_sum},
           {builtin_cells, sizeof known / sizeof *known}, {example_cells, sweep_own_cells()},
           {odd_cells, sizeof odd_text / sizeof *odd_text},

@@ -46,7 +46,7 @@ emulated() { # program of the build, arguments
 }
 
 export CHECK_EVERY='12 rows_of_own_cells_are_alone' # they share one interpreter
-[ -z "$all" ] || emulated tests/core/test_rows > $build/rows.log 2>&1 & # beside all others
+[ -z "$all" ] || emulated tests/core/test_rows > $build/rows.log 2>&1 & # while the other tests run
 emulated examples/hello > $build/hello.log
 emulated tests/cpu/test_kernels
 emulated tests/cpu/test_lanes

@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     #             unless three of four steps are padding
     least: int  # numbers of states that a further piece saves at least
     share: int  # part of the rows that count which it saves at least: 1/share
-    most: int   # numbers of states in the steps of a piece: the largest decides the workspace
+    most: int   # numbers of states in a piece, or 1/16 of all: the largest decides the workspace
 
 
 LIMITS = {"cpu": Limits(1 << 20, 1 << 17, 1 << 12, 512, 1 << 40),
