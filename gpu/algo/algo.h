@@ -50,6 +50,8 @@ double eco_products_time(const struct eco_problem *problem, const struct eco_cap
 /* Seconds of a step's product with all of R, in full F32, by the methods of large products. */
 double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward);
+/* Seconds of the product of a step that projects its output state. */
+double eco_projection_time(const struct eco_problem *problem, const struct eco_caps *caps);
 /* algo/cost.c; seconds lost by rows that are no multiple of 16 bytes, or spent on padding. */
 double eco_step_lost(const struct eco_problem *problem, const struct eco_caps *caps,
                      unsigned outside);
@@ -63,14 +65,15 @@ double eco_step_time(const struct eco_problem *problem, const struct eco_caps *c
 int eco_step_wide_shape(const struct eco_problem *problem, const struct eco_caps *caps,
                         bool wavefront);
 /* The requests of algorithm step that estimates depend on: chunks, and whether layers overlap. */
-struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, bool wavefront);
+struct eco_layout_request eco_step_chunks(const struct eco_problem *problem,
+                                          const struct eco_caps *caps, bool wavefront);
 /* Is a wavefront of layers possible, and faster? forward: for forward steps, too. */
 bool eco_step_overlaps(const struct eco_problem *problem, const struct eco_caps *caps,
                        bool forward);
-/* Seconds of `n` launches for each layer and direction. */
+/* Seconds of `n` launches for each layer and direction; after backward steps, besides products, one
+ * for the gradients of vectors or of everything. */
+enum { ECO_AFTER_BACK = 1 };
 double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps *caps, int n);
-/* Seconds of the launches that follow backward steps, without products. */
-double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps);
 /* Seconds of algorithm step's launches outside its steps: of states and of products. */
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward);

@@ -33,30 +33,55 @@ static int32_t fitting_steps(const struct eco_problem *problem, bool backward, i
     return (int32_t)fmin(fmax(steps, least), 2 * least);
 }
 
-/* Backward each chunk reads and writes the gradients of all weights, so chunks have up to twice as
- * many rows, but at most half of the steps: the workspace stays smaller than the reserve. */
-static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
+/* The most steps of a chunk.  Numbers of 16 bits have chunks of half as many rows: their sums take
+ * four bytes, too.  Backward each chunk reads and writes the gradients of all weights, so chunks
+ * have up to twice as many rows, but at most half of the steps: the workspace stays smaller than
+ * the reserve. */
+static int32_t most_steps(const struct eco_problem *problem, bool backward, bool wavefront)
 {
-    enum { MOST_CHUNKS = 12, LONGER = 2 };
-    const int32_t steps = eco_ceil_div(ECO_STEP_ROWS, problem->N);
-    if (eco_step_asked(problem, backward) > 0)
-        return eco_step_asked(problem, backward);
+    enum { MOST_CHUNKS = 12, MORE_ROWS = 2 * ECO_STEP_ROWS };
+    const bool narrow = eco_type_narrow(problem->type);
+    const int32_t steps = eco_ceil_div(narrow ? ECO_STEP_ROWS : MORE_ROWS, problem->N);
     if (wavefront)
         return (int32_t)fmax(fmin(steps, problem->T / MOST_CHUNKS),
                              fitting_steps(problem, false, ECO_STEP_CHUNK / 2));
     if (!backward || problem->saving.policy != ECO_SAVE_ALL)
         return steps < ECO_STEP_CHUNK ? ECO_STEP_CHUNK : steps;
-    const int32_t more = eco_ceil_div(LONGER * ECO_STEP_ROWS, problem->N);
+    const int32_t more = eco_ceil_div(MORE_ROWS, problem->N);
     return (int32_t)fmax(fmax(steps, fmin(more, eco_ceil_div(problem->T, 2))),
                          fitting_steps(problem, true, ECO_STEP_CHUNK));
 }
 
-struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, bool wavefront)
+/* Split operands of a long chunk in full F32 take more than their room, and each further piece
+ * reads and writes all sums: then shorter chunks take less time. They are chosen if that shows:
+ * estimates lack some of what a chunk costs. */
+static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward, bool wavefront)
 {
-    const int32_t back = eco_saving_chunk(problem, steps_for(problem, true, wavefront));
+    static const double shows = 0.98;
+    double least = HUGE_VAL;
+    int32_t best = most_steps(problem, backward, wavefront), steps = best;
+    if (eco_step_asked(problem, backward) > 0)
+        return eco_step_asked(problem, backward);
+    while (!wavefront && eco_cost_form(problem) == ECO_COST_FULL) {
+        const struct eco_layout_request request = {.chunk = steps, .chunk_backward = steps};
+        const double time = eco_products_time(problem, caps, backward, &request);
+        if (time >= shows * least)
+            break;
+        least = time;
+        best = steps;
+        steps = eco_ceil_div(problem->T, 2 * eco_ceil_div(problem->T, steps));
+    }
+    return best;
+}
+
+struct eco_layout_request eco_step_chunks(const struct eco_problem *problem,
+                                          const struct eco_caps *caps, bool wavefront)
+{
+    const int32_t back = eco_saving_chunk(problem, steps_for(problem, caps, true, wavefront));
     const int64_t rows = (int64_t)back * problem->N;
     return (struct eco_layout_request){.wavefront = wavefront,
-                                       .chunk = steps_for(problem, false, wavefront),
+                                       .chunk = steps_for(problem, caps, false, wavefront),
                                        .chunk_backward = back,
                                        .gpu.weights_chunks =
                                            wavefront && problem->saving.policy == ECO_SAVE_ALL
@@ -119,7 +144,7 @@ static double lost(const struct eco_problem *problem, const struct eco_caps *cap
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double plain = caps->flops * caps->threads, inputs = plain * rates->unaligned[fast],
                  step = plain * rates->unaligned_step[fast], chain = rates->unaligned_term;
-    const struct eco_layout_request chunks = eco_step_chunks(problem, false);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, caps, false);
     double time = 0;
     if (element == 8 || (element == 4 && !problem->fast))
         return 0;
@@ -138,7 +163,7 @@ static double lost(const struct eco_problem *problem, const struct eco_caps *cap
 static double copied(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const struct eco_layout_request chunks = eco_step_chunks(problem, false);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, caps, false);
     const double rows = (double)problem->T * problem->N,
                  forward = ceil((double)problem->T / chunks.chunk),
                  back = ceil((double)problem->T / chunks.chunk_backward),
@@ -170,7 +195,7 @@ double eco_step_lost(const struct eco_problem *problem, const struct eco_caps *c
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          unsigned outside)
 {
-    const struct eco_layout_request chunks = eco_step_chunks(problem, false);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, caps, false);
     return eco_products_time(problem, caps, false, &chunks) +
            (problem->training ? eco_products_time(problem, caps, true, &chunks) : 0) +
            eco_step_lost(problem, caps, outside);
@@ -194,28 +219,17 @@ static double kernels(const struct eco_problem *problem, const struct eco_caps *
     return seconds * (products > 1 ? products : 1) * (eco_step_is_short(problem, caps) ? left : 1);
 }
 
-/* Seconds of the product that projects the output state. */
-static double projection_time(const struct eco_problem *problem, const struct eco_gpu_rates *rates,
-                              enum eco_cost_form form)
-{
-    const double matrix = (double)problem->H * problem->P,
-                 rate = form == ECO_COST_FULL
-                            ? rates->full_multiply_adds
-                            : rates->step_multiply_adds / (form == ECO_COST_FAST ? 2 : 1);
-    return rates->step_projection[form] + matrix * problem->N / rate;
-}
-
-/* `seconds` excludes launches. Other work overlaps launches, up to this share of a step. */
+/* `seconds` excludes the launches. Other work overlaps launches, up to this share of a step. */
 static struct step step_of(const struct eco_problem *problem, const struct eco_caps *caps,
-                           bool backward, double seconds, double before)
+                           bool backward, double launches, double seconds)
 {
     static const double most = 0.7;
-    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const enum eco_cost_form form = eco_cost_form(problem);
-    const double alone = kernels(problem, caps, rates->step_launch[form][backward]) + seconds +
-                         (problem->projected ? projection_time(problem, rates, form) : 0);
-    const double hidden = kernels(problem, caps, rates->step_overlapped[form][backward]);
-    return (struct step){alone, alone - fmin(hidden, most * alone), before};
+    const double alone = kernels(problem, caps, launches) + seconds +
+                         (problem->projected ? eco_projection_time(problem, caps) : 0);
+    const double hidden =
+        kernels(problem, caps, eco_gpu_rates_of(caps)->step_overlapped[form][backward]);
+    return (struct step){alone, alone - fmin(hidden, most * alone), 0};
 }
 
 /* Bytes of a unit that a step's kernels read and write: forward accumulators, to which the product
@@ -243,13 +257,13 @@ static struct step narrow_step(const struct eco_problem *problem, const struct e
                      fmax(fmax(r * problem->N / rates->step_multiply_adds, 2 * r / rates->l2_bytes),
                           k * rates->step_term),
                  bytes = bytes_of(problem, backward, halves) * problem->N * problem->H;
-    if (backward && eco_gpu_has_wide_back(problem, caps, problem->N)) {
-        const double rate = halves ? rates->step_bytes[ECO_COST_FAST] : rates->wide_back_bytes;
-        const double alone = rates->wide_back_launch + product + bytes / rate;
-        return (struct step){alone, alone - rates->wide_back_overlapped, 0};
-    }
-    return step_of(problem, caps, backward, product + bytes / rates->step_bytes[ECO_COST_NARROW],
-                   0);
+    const bool wide = backward && eco_gpu_has_wide_back(problem, caps, problem->N);
+    const double rate = !wide    ? rates->step_bytes[ECO_COST_NARROW]
+                        : halves ? rates->step_bytes[ECO_COST_FAST]
+                                 : rates->wide_back_bytes;
+    return step_of(problem, caps, backward,
+                   wide ? rates->wide_back_launch : rates->step_launch[ECO_COST_NARROW][backward],
+                   product + bytes / rate);
 }
 
 /* Seconds of such products, in addition to what they read. */
@@ -269,7 +283,10 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
         product = fmin(product, eco_full_step_time(problem, caps, backward));
     const double cell =
         bytes_of(problem, backward, false) * problem->N * problem->H / rates->step_bytes[form];
-    return step_of(problem, caps, backward, product + cell, before);
+    struct step step =
+        step_of(problem, caps, backward, rates->step_launch[form][backward], product + cell);
+    step.before = before;
+    return step;
 }
 
 /* A step forward: a product with the cell or, if that is faster, a wide step, whose shape is
@@ -312,9 +329,6 @@ static double wave_time(const struct eco_problem *problem, struct step step, dou
     return concurrent_time(critical, busy);
 }
 
-/* Half a step: the first one (states are 0) and the last one backward have no product. */
-static const double WITHOUT_PRODUCT = 0.5;
-
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
                      const struct eco_layout_request *request)
 {
@@ -326,11 +340,9 @@ double eco_step_time(const struct eco_problem *problem, const struct eco_caps *c
         step = halves || eco_cost_form(problem) == ECO_COST_NARROW
                    ? narrow_step(problem, caps, true, halves)
                    : float_step(problem, caps, true, request->wavefront);
-    /* with their conversions, products in F16 take that much longer than estimated, measured */
-    static const double longer = 1.4;
-    const double products =
-                     (halves ? longer : 1) * eco_products_time(problem, caps, backward, request),
-                 steps = problem->T - WITHOUT_PRODUCT;
+    /* half a step less: the first one (states are 0) and the last one backward have no product */
+    const double products = eco_products_time(problem, caps, backward, request),
+                 steps = problem->T - 0.5;
     if (request->wavefront)
         return wave_time(problem, step, steps, backward ? request->chunk_backward : request->chunk,
                          products);
@@ -345,15 +357,9 @@ double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps
     return eco_gpu_rates_of(caps)->launch * n * problem->L * problem->D;
 }
 
-double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    enum { OF_VECTORS = 1 }; /* or of everything, if it is one launch */
-    return eco_gpu_launches(problem, caps, OF_VECTORS);
-}
-
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
     const double states = eco_gpu_launches(problem, caps, problem->cell->recipe.n_states);
-    return states + (backward ? eco_gpu_after_back(problem, caps) : 0);
+    return states + (backward ? eco_gpu_launches(problem, caps, ECO_AFTER_BACK) : 0);
 }

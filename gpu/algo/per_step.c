@@ -35,7 +35,7 @@ static bool may_overlap(const struct eco_problem *problem, const struct eco_caps
 static double time_of(const struct eco_problem *problem, const struct eco_caps *caps,
                       bool wavefront, bool forward)
 {
-    const struct eco_layout_request chunks = eco_step_chunks(problem, wavefront);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, caps, wavefront);
     return (forward ? eco_step_time(problem, caps, false, &chunks) : 0) +
            (problem->training ? eco_step_time(problem, caps, true, &chunks) : 0);
 }
@@ -192,7 +192,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
                     struct eco_layout_request *request)
 {
     const bool wavefront = eco_step_overlaps(problem, caps, true);
-    const struct eco_layout_request chunks = eco_step_chunks(problem, wavefront);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, caps, wavefront);
     const bool bytes = problem->weight_type == ECORNN_S8 && problem->N <= ECO_BYTES_MOST_ROWS;
     /* backward products are grouped; bytes are multiplied as they are */
     const bool alone = wavefront || problem->row_invariant || bytes;

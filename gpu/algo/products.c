@@ -39,16 +39,19 @@ struct size {
 };
 
 /* Full F32: split operands, or plain multiply-adds. */
-static double full_time(const struct eco_caps *caps, struct size size)
+static double full_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                        struct size size)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
+    const enum eco_use use = eco_gpu_use(problem, ECO_FORCE_EMULATED_F32);
     const double fma = rates->full_launch + size.m * size.n * size.k / rates->full_multiply_adds;
     const struct eco_emulated_size whole = {(int32_t)size.m, (int32_t)size.n, (int32_t)size.k};
-    if (!caps->gpu.splits || size.k < ECO_EMULATED_LEAST_TERMS || size.m * size.n > INT32_MAX)
+    if (!caps->gpu.splits || use == ECO_USE_NEVER || size.k < ECO_EMULATED_LEAST_TERMS ||
+        size.m * size.n > INT32_MAX)
         return fma;
     const struct eco_emulated_plan plan =
         eco_emulated_plan(rates, whole, caps->threads, ECO_EMULATED_ROOM_BYTES, -1);
-    return plan.k > 0 ? fmin(fma, plan.time) : fma;
+    return plan.k == 0 ? fma : use >= ECO_USE_ALWAYS ? plan.time : fmin(fma, plan.time);
 }
 
 /* Seconds of a launch (unless all products share one) and the multiply-adds, or of the longest
@@ -60,7 +63,7 @@ static double product_time(const struct eco_problem *problem, const struct eco_c
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double work = size.m * size.n * size.k;
     if (form == ECO_COST_FULL)
-        return full_time(caps, size);
+        return full_time(problem, caps, size);
     const double read = size.n * size.k * (double)eco_type_bytes(problem->type) / rates->l2_bytes,
                  least = size.kind == ECO_TN ? 0 : fmax(size.k * rates->product_term, read);
     const double launch = size.kind == ECO_TN && form == ECO_COST_FAST
@@ -73,8 +76,15 @@ double eco_full_step_time(const struct eco_problem *problem, const struct eco_ca
                           bool backward)
 {
     const double accs = eco_cost_accs(problem, true);
-    return full_time(caps, backward ? (struct size){ECO_NN, problem->N, problem->P, accs}
-                                    : (struct size){ECO_NT, problem->N, accs, problem->P});
+    return full_time(problem, caps,
+                     backward ? (struct size){ECO_NN, problem->N, problem->P, accs}
+                              : (struct size){ECO_NT, problem->N, accs, problem->P});
+}
+
+double eco_projection_time(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return product_time(problem, caps, (struct size){ECO_NT, problem->N, problem->P, problem->H},
+                        false);
 }
 
 /* ---- all products of a layer ----------------------------------------------------------------- */

@@ -88,35 +88,21 @@ static bool overlaps(const struct eco_problem *problem, const struct eco_caps *c
            (forced || !has_wide(problem, caps) || (few && is_lockstep(problem, caps)));
 }
 
-/* Waves of the blocks of a wide step of `ops` layers. */
-static double waves_of(const struct eco_problem *problem, const struct eco_caps *caps,
-                       const struct eco_step_choice *choice)
-{
-    const int32_t units = eco_wide_units(choice->wide, problem->cell->lowered.n_accs),
-                  rows = eco_wide_rows(choice->wide), across = (problem->H + units - 1) / units,
-                  down = (problem->N + rows - 1) / rows;
-    return (double)choice->ops * across * down /
-           (caps->threads * eco_wide_shapes[choice->wide].blocks);
-}
-
-/* Seconds of all forward steps. Layers in lockstep differ in their inputs: in a single wave all
- * wait for the blocks of the longest one, and the more waves there are, the more of it is hidden.
- */
+/* Seconds of all forward steps. Layers in lockstep differ in their inputs, and wait for the blocks
+ * of the longest one. */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const bool lockstep = is_lockstep(problem, caps);
-    double step = 0, longest = 0, waves = 1;
+    double step = 0, longest = 0;
     for (int32_t layer = 0; layer < problem->L; layer++) {
         const struct eco_fused_size projection = eco_fused_projection(problem, problem->N);
         const struct eco_step_choice choice = eco_step_choose(problem, caps, layer, problem->N);
         step += choice.time + (problem->projected ? eco_fused_choose(&projection, caps).time : 0);
         longest = fmax(longest, choice.time);
-        waves = lockstep ? fmax(waves, waves_of(problem, caps, &choice)) : waves;
     }
     if (!lockstep)
         return step * problem->D * problem->T;
-    step += (problem->L * longest - step) / waves;
-    return step * (problem->T + ECO_WIDE_LAG * (problem->L - 1));
+    return problem->L * longest * (problem->T + ECO_WIDE_LAG * (problem->L - 1));
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -126,7 +112,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     const double forward = forward_time(problem, caps);
     if (!problem->training)
         return forward;
-    const struct eco_layout_request back = eco_step_chunks(problem, overlaps(problem, caps));
+    const struct eco_layout_request back = eco_step_chunks(problem, caps, overlaps(problem, caps));
     return forward + eco_step_launches(problem, caps, true) +
            eco_step_time(problem, caps, true, &back) +
            eco_step_lost(problem, caps, ECO_OUTSIDE_STEPS);
@@ -141,7 +127,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     request->gpu.prepared_bytes[0] = 0;
     request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
     request->wavefront = overlaps(problem, caps);
-    const struct eco_layout_request chunks = eco_step_chunks(problem, request->wavefront);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, caps, request->wavefront);
     request->lockstep = is_lockstep(problem, caps);
     request->chunk = request->lockstep ? ECO_WIDE_LAG : chunks.chunk;
     request->chunk_backward = chunks.chunk_backward;

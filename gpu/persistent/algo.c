@@ -73,13 +73,13 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* ---- times ----------------------------------------------------------------------------------- */
 
 /* Seconds to load R the first time; later chunks find it in the L2. Backward reads columns as rows,
- * which takes three times as long. Fitted to some 800 runs of 1 to 16 steps. */
+ * which takes three times as long. */
 static double reading_time(const struct eco_problem *problem, const struct eco_caps *caps,
                            bool backward)
 {
-    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double element = eco_type_narrow(problem->type) ? 0 : rates->load_element;
-    return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
+    const double bytes = (double)problem->cell->lowered.n_accs * problem->H * problem->P *
+                         (double)eco_type_bytes(problem->type);
+    return (backward ? 3 : 1) * bytes / eco_gpu_rates_of(caps)->memory_bytes;
 }
 
 /* Chunks of a wavefront: at most CHUNKS where bytes allow fewer, of at least LEAST_OVERLAPPED
@@ -144,31 +144,23 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
     for (int32_t jobs = 1; jobs <= problem->D; jobs++) {
         const double step = 1e-6 * step_time(problem, caps, backward, jobs);
         const double rounds = (double)problem->L * problem->D / jobs;
-        const double time =
-            rounds * (chunks * (step * problem->T / chunks + rates->persistent_launch) +
-                      reading_time(problem, caps, backward));
+        const double time = rounds * (step * problem->T + chunks * rates->persistent_launch +
+                                      reading_time(problem, caps, backward));
         if (step > 0 && (least == 0 || time < least))
             least = time;
     }
     return least;
 }
 
-/* Seconds of memory traffic with many rows: accumulators, saved values, outputs or gradients. A
- * fast run reads gradients of accumulators again, to convert and to multiply them, and if those of
- * a chunk have left the L2, that takes longer than estimates of products know. */
+/* Seconds of memory traffic with many rows: accumulators, saved values, outputs or gradients. */
 static double memory_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward)
 {
-    static const double beyond_l2 = 32e6; /* bytes */
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const double element = (double)eco_type_bytes(problem->type),
                  sum = (double)eco_type_bytes(eco_type_sum(problem->type)),
                  saved = problem->training ? lowered->n_saves * element : 0,
-                 accs = lowered->n_accs * (backward ? element : sum),
-                 chunk = (double)eco_persistent_steps(problem, caps, backward) * problem->N *
-                         problem->H,
-                 again = backward && problem->fast && chunk * accs > beyond_l2 ? 3 * accs : 0,
-                 unit = saved + element + accs + again,
+                 accs = lowered->n_accs * (backward ? element : sum), unit = saved + element + accs,
                  units = (double)problem->T * problem->L * problem->D * problem->N * problem->H;
     return unit * units / eco_gpu_rates_of(caps)->memory_bytes;
 }
@@ -186,7 +178,7 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
                            bool wavefront)
 {
     /* Input products of the short chunks of a wavefront take longer, measured. */
-    static const double longer = 1.65;
+    static const double longer = 1.5;
     const double products = (wavefront ? longer : 1) * products_time(problem, caps, false) +
                             eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT);
     return products + memory_time(problem, caps, false) +
@@ -197,7 +189,8 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
  * launch takes them together. */
 static bool may_overlap(const struct eco_problem *problem)
 {
-    return problem->L > 1 && problem->D == 1 && !problem->training;
+    return problem->L > 1 && problem->D == 1 && !problem->training &&
+           eco_gpu_use(problem, ECO_FORCE_WAVEFRONT) != ECO_USE_NEVER;
 }
 
 /* Is a wavefront faster than layers one after the other? */
@@ -210,7 +203,7 @@ static bool overlaps_layers(const struct eco_problem *problem, const struct eco_
 /* Seconds of backward steps as in algorithm step, and of what their products lose. */
 static double back_outside(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const struct eco_layout_request back = eco_step_chunks(problem, false);
+    const struct eco_layout_request back = eco_step_chunks(problem, caps, false);
     return eco_step_time(problem, caps, true, &back) +
            eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS) -
            eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT);
@@ -223,7 +216,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
                  forward = eco_gpu_launches(problem, caps, 1) + fmin(serialized, overlapped);
     if (!problem->training)
         return forward;
-    return forward + eco_gpu_after_back(problem, caps) +
+    return forward + eco_gpu_launches(problem, caps, ECO_AFTER_BACK) +
            (also_back(problem, caps)
                 ? steps_time(problem, caps, true) + memory_time(problem, caps, true) +
                       products_time(problem, caps, true)

@@ -90,8 +90,8 @@ static double predict_product(const struct eco_persistent_need *need, int o,
     const double time =
         rates->exchange[row] + rates->gathered_kb[row] * kbytes_of(part, shape) +
         tiles * rates->tile[row] + multiplied +
-        rounds * (rates->round[row] +
-                  rates->partial_sum[row] * eco_persistent_row_groups(need, o) * parts);
+        rounds * (rates->round[row] + (need->backward ? 0 : rates->partial_sum) *
+                                          eco_persistent_row_groups(need, o) * parts);
     return time + (shape->cluster_log2 > 0 ? rates->cluster_exchange[row] +
                                                  rates->cluster_sums[row] * tiles * part->down
                                            : 0);

@@ -84,15 +84,16 @@ static double scan_time(const struct eco_problem *problem, const struct eco_caps
     const double chunks = ceil((double)problem->T / chunk_of(problem, backward)),
                  layers = (double)problem->L * problem->D,
                  steps = apart ? LATENCY * problem->T / eco_scan_steps(problem, backward) : 0,
-                 launch = apart ? rates->launch : rates->scan_launch;
+                 launch = apart ? rates->launch : rates->persistent_launch;
     return fmax(bytes * elements / rates->memory_bytes, steps * layers) + launch * chunks * layers;
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return eco_gpu_launches(problem, caps, 1) + scan_time(problem, caps, false) +
-           (problem->training ? eco_gpu_after_back(problem, caps) + scan_time(problem, caps, true)
-                              : 0) +
+           (problem->training
+                ? eco_gpu_launches(problem, caps, ECO_AFTER_BACK) + scan_time(problem, caps, true)
+                : 0) +
            eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
 }
 

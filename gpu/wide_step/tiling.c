@@ -21,6 +21,14 @@ static bool is_known(const struct eco_lowered *lowered, bool *apart)
     return !*apart || accs == ECO_WIDE_ACCS;
 }
 
+/* Do the rows that a run's steps read, of inputs and states, come from memory? */
+static bool is_far(const struct eco_problem *problem, int32_t layer, int32_t rows)
+{
+    static const double l2 = 50e6; /* its bytes */
+    const double row = eco_problem_input(problem, layer) + (double)problem->D * problem->P;
+    return row * problem->T * rows * (double)eco_type_bytes(problem->type) > l2;
+}
+
 /* The shape whose blocks form clusters: only for algorithm step, unless it is forced. */
 #define CLUSTERED (1u << (ECO_WIDE_SHAPES - 1))
 
@@ -37,6 +45,7 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
                                  .saved = problem->training ? cell->lowered.n_saves : 0,
                                  .k = {eco_problem_input(problem, layer), problem->P},
                                  .first = problem->T == 1,
+                                 .far = is_far(problem, layer, rows),
                                  .between = problem->projected};
     const bool tensor = problem->type == ECORNN_BF16 || problem->type == ECORNN_F16 ||
                         (problem->type == ECORNN_F32 && problem->fast);
@@ -65,15 +74,6 @@ static double weights_time(const struct eco_wide_size *size, const struct eco_gp
     return fmax(0, bytes - stays) / rates->stream_bytes;
 }
 
-/* Rows that are not aligned to a sector of the L2 are read more slowly. */
-static double stages_of(int32_t k, int32_t element)
-{
-    enum { SECTOR = 32 };
-    static const double ragged = 1.6;
-    const double stages = ceil((double)k * element / ECO_WIDE_LINE);
-    return k * element % SECTOR == 0 ? stages : ragged * stages;
-}
-
 /* What training saves. */
 static double saved_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates)
 {
@@ -95,12 +95,13 @@ static double waves_of(int shape, double blocks)
 }
 
 /* Microseconds that a step waits for its first rows and its last stores, where its blocks are so
- * few that none hides the latency of another. */
+ * few that none hides the latency of another; and as long again for what is not in the L2. */
 static double exposed_of(const struct eco_wide_size *size, const struct eco_caps *caps)
 {
     static const double enough = 2048; /* units of all rows, for each multiprocessor */
     const double units = (double)size->ops * size->units * size->rows;
-    return eco_gpu_rates_of(caps)->wide_exposed * fmax(0, 1 - units / enough / caps->threads);
+    return eco_gpu_rates_of(caps)->wide_exposed *
+           (fmax(0, 1 - units / enough / caps->threads) + size->far);
 }
 
 /* How crowded the way to the L2 is, from 0 to 1.  Two multiprocessors share a part of it, which
@@ -132,18 +133,18 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
     enum { AROUND = 2 };
     static const double not_hidden = 2.8;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    _Static_assert(sizeof rates->wide_launch / sizeof(double) == ECO_WIDE_SHAPES, "one of each");
+    _Static_assert(sizeof rates->wide_wave / sizeof(double) == ECO_WIDE_SHAPES, "one of each");
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
                  blocks = size->ops * ceil(size->units / units) * ceil(size->rows / rows) /
                           caps->threads,
-                 stages = stages_of(size->k[0], size->element) +
-                          (size->first ? 0 : stages_of(size->k[1], size->element)),
+                 lines = (double)size->element / ECO_WIDE_LINE,
+                 stages = ceil(size->k[0] * lines) + (size->first ? 0 : ceil(size->k[1] * lines)),
                  stage =
                      rates->wide_stage[shape] + rates->wide_crowded[shape] * crowd_of(size, blocks),
                  wave = rates->wide_wave[shape] +
                         part_of(size, shape) * stages * stage * (size->first ? not_hidden : 1);
     const double alone = eco_wide_shapes[shape].cluster > 1 ? 0 : exposed_of(size, caps);
-    const double time = 1e-6 * (rates->wide_launch[shape] + alone + waves_of(shape, blocks) * wave);
+    const double time = 1e-6 * (rates->wide_launch + alone + waves_of(shape, blocks) * wave);
     return (time + weights_time(size, rates)) / size->ops + saved_time(size, rates) +
            (size->first ? AROUND * rates->launch : 0);
 }

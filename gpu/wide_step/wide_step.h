@@ -28,6 +28,7 @@ struct eco_wide_size {
     int32_t saved;   /* numbers saved for each unit */
     bool apart;      /* see mainloop.cuh */
     bool first;      /* a single step from zero states, without the second product */
+    bool far;        /* a run's rows come from memory, not from the L2 */
     bool between;    /* another kernel runs between steps */
     unsigned shapes; /* available shapes: a bit for each */
 };

@@ -62,11 +62,13 @@ static double time_of_cublas(const struct eco_gpu_rates *rates, enum eco_emulate
 {
     enum { FEW = 5 }; /* fewer rows have other kernels */
     _Static_assert(ECO_EMULATED_PAIRS == 0 && ECO_EMULATED_SINGLES == 1, "as in the table");
-    const double elements = (double)size.rows * size.k;
+    const double elements = (double)size.rows * size.k,
+                 rate = form == ECO_EMULATED_PAIRS ? rates->full_multiply_adds
+                                                   : rates->product_multiply_adds[1];
     return rates->cublas_step_launches[form][backward] +
            elements * ((rows < FEW ? rates->cublas_step_few_rows[form]
                                    : rates->cublas_step_many_rows[form]) +
-                       rates->cublas_step_row[form] * rows);
+                       rows / rate);
 }
 
 enum { LEAST_STEPS = 6 };

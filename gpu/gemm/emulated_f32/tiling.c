@@ -34,12 +34,15 @@ static struct eco_emulated_plan plan_of(const struct eco_gpu_rates *rates,
 {
     struct eco_emulated_plan plan = {.k = eco_emulated_length(size, processors, room, shared),
                                      .shared = shared};
-    if (plan.k > 0)
-        plan.time = eco_ceil_div(size.k, plan.k) *
-                    (piece_time(rates, eco_emulated_pairs(size), eco_emulated_stages(plan.k),
-                                processors / ECO_EMULATED_PAIR, shared) +
-                     eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.m, plan.k) +
-                     eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.n, plan.k));
+    const double pieces = plan.k > 0 ? eco_ceil_div(size.k, plan.k) : 0,
+                 sums = (double)size.m * size.n * sizeof(float);
+    if (plan.k > 0) /* each piece writes C, and all but the first read it */
+        plan.time =
+            (2 * pieces - 1) * sums / rates->memory_bytes +
+            pieces * (piece_time(rates, eco_emulated_pairs(size), eco_emulated_stages(plan.k),
+                                 processors / ECO_EMULATED_PAIR, shared) +
+                      eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.m, plan.k) +
+                      eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.n, plan.k));
     return plan;
 }
 
