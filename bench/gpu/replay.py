@@ -70,10 +70,21 @@ def estimated(build, times):
     return plans, estimates
 
 
+def same_products(choices, times, estimates):
+    """The choices that say how products in full F32 are made, if their estimate is the same: then
+    the plan makes all of them so, whatever the planner chose when the table was measured."""
+    for value in 0, 1:
+        forced = f"{choices},emulated-f32={value}"
+        if forced in times and estimates.get(forced) == estimates.get(choices):
+            return forced
+    return choices
+
+
 def judge(times, plan, estimates):
     """A row for one problem; candidates of equal estimates count as their mean."""
     least = min(times.values())
     nearest = plan if plan in times else min(times, key=lambda one: distance(plan, one))
+    nearest = same_products(nearest, times, estimates)
     both = {one: (estimates[one], times[one]) for one in times if one in estimates}
     shortest = min(estimate for estimate, _ in both.values())
     first = [us for estimate, us in both.values() if estimate <= 1.0001 * shortest]
