@@ -229,8 +229,8 @@ typedef struct ecornn_io {
     /** NULL: the parts of x that the cell's text declares are columns of x.  Else all are arrays of
      * their own, in the text's order, [T,N,1] or [T,N,H], ordered as x, and x has the other columns
      * only, and is NULL if there are none.  They are read during the call; each is aligned for
-     * its type and is not y.  Backward needs the same arrays.  UNSUPPORTED on a GPU, for several
-     * models, and with a mask or repeated padding. */
+     * its type and is not y.  Backward needs the same arrays.  UNSUPPORTED for several models, and
+     * with a mask or repeated padding. */
     const void *const *inputs;
     /** With inputs: elements from one row of each to the next, 0: its width; NULL: all are 0. */
     const size_t *input_rows;

@@ -214,8 +214,6 @@ static ecornn_status check_inputs(const struct ecornn_plan *plan, const struct e
 static const char *without_inputs(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const struct eco_problem *problem = &plan->problem;
-    if (plan->device->caps.own_memory)
-        return "a CPU: not on a GPU yet";
     if (problem->models > 1)
         return "one model";
     if (args->mask != NULL || problem->repeats)

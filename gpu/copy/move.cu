@@ -78,11 +78,14 @@ static __global__ void sum_rows(const __grid_constant__ struct eco_move_call cal
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
         const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
         const size_t to = element_index(&call.to, t, n, 0);
+        const bool masked = call.lengths && call.t0 + t >= call.lengths[n];
         double sum = 0;
-        for (int32_t i = lane; i < call.width; i += WARP)
+        for (int32_t i = lane; i < call.width && !masked; i += WARP)
             sum += get(&call.from, element_index(&call.from, t, n, i));
         for (int32_t half = WARP / 2; half > 0; half /= 2)
             sum += __shfl_xor_sync(0xffffffffu, sum, half);
+        if (call.to.type != ECORNN_F64)
+            sum = (float)sum; /* as a sum that waits in memory is */
         if (lane == 0)
             set(&call.to, to, call.add ? get(&call.to, to) + sum : sum);
     }

@@ -15,7 +15,8 @@
 
 enum {
     ECO_WORD_ALIGNMENT = 256, /* addresses that differ by a multiple choose the same kernels */
-    ECO_RUN_WORDS = 1 + ECO_RUN_POINTERS + ECO_GIVEN_PLACES * ECO_WEIGHT_IDS + 3 * ECO_GIVEN_MOVES
+    ECO_RUN_WORDS = 1 + ECO_RUN_POINTERS + 2 * ECO_MAX_PARTS + ECO_GIVEN_PLACES * ECO_WEIGHT_IDS +
+                    3 * ECO_GIVEN_MOVES
 };
 
 /* The words of a run that are not 0. */
@@ -35,10 +36,12 @@ struct eco_run_key {
     void *stream;
     int moves;
     int32_t rows[ECO_GIVEN_MOVES], width[ECO_GIVEN_MOVES]; /* [moves] */
+    size_t part_rows[2][ECO_MAX_PARTS];                    /* [of inputs, of dinputs] */
     struct eco_run_words words;
 };
 
-/* given NULL: the run has packed weights. draws: the seed and the position matter. */
+/* given NULL: the run has packed weights. draws: the seed and the position matter. Parts of x are
+ * as run/run.c keeps them. */
 void eco_gpu_key(struct eco_run_key *key, struct eco_args *args, struct eco_gpu_given *given,
                  bool draws);
 /* Are two runs the same, on any stream? */

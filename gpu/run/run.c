@@ -4,6 +4,8 @@
 #include "gpu/ops/ops.h"
 #include "gpu/run/run.h"
 
+#include <string.h>
+
 ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu)
 {
     if (*(volatile uint32_t *)gpu->failed == 0)
@@ -12,6 +14,36 @@ ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu)
         ECORNN_FAILED,
         "blocks of a persistent kernel waited too long for each other in an earlier run; "
         "open the device again");
+}
+
+/* ---- parts of x that are arrays of their own ------------------------------------------------- */
+
+/* [of inputs, of dinputs] the lists of a run, with NULLs to their ends. They are the run's own,
+ * because a graph's words are changed there. */
+struct parts {
+    const void *at[2][ECO_MAX_PARTS];
+    size_t rows[2][ECO_MAX_PARTS];
+};
+
+static ecornn_status take_parts(const struct eco_gpu *gpu, struct eco_args *args, int n,
+                                struct parts *parts)
+{
+    const void *const *const at[] = {args->inputs, (const void *const *)args->dinputs};
+    const size_t *const rows[] = {args->input_rows, args->dinput_rows};
+    ecornn_status status = ECORNN_OK;
+    if (args->inputs == NULL)
+        return ECORNN_OK;
+    memset(parts, 0, sizeof *parts);
+    for (int i = 0; status == ECORNN_OK && i < 2 * n; i++) {
+        const int of = i / n, k = i % n;
+        parts->at[of][k] = at[of] != NULL ? at[of][k] : NULL;
+        parts->rows[of][k] = rows[of] != NULL ? rows[of][k] : 0;
+        status =
+            eco_gpu_check_pointer(gpu, of ? "gradient.dinputs" : "io.inputs", parts->at[of][k]);
+    }
+    args->inputs = parts->at[0], args->input_rows = parts->rows[0];
+    args->dinputs = (void *const *)(uintptr_t)parts->at[1], args->dinput_rows = parts->rows[1];
+    return status;
 }
 
 /* ---- run ------------------------------------------------------------------------------------- */
@@ -29,6 +61,7 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
     struct eco_gpu *gpu = plan->device->context;
     struct eco_gpu_scope scope;
     struct eco_gpu_given given;
+    struct parts parts;
     struct eco_args inside = *args;
     const bool takes = args->params != NULL && eco_gpu_take_params(&given, plan, args);
     inside.matrices = takes ? given.matrix : NULL;
@@ -46,6 +79,8 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_check_args(gpu, args);
+    if (status == ECORNN_OK)
+        status = take_parts(gpu, &inside, plan->problem.cell->recipe.n_parts, &parts);
     if (status == ECORNN_OK && args->params != NULL && !takes)
         status = eco_gpu_pack(plan, args->params, args->added, (void *)(uintptr_t)args->weights,
                               args->stream);

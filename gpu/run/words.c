@@ -30,6 +30,15 @@ static void add_args(struct eco_run_words *words, struct eco_args *args)
         add(words, (char *)args + eco_run_array[a].at, eco_run_array[a].count);
 }
 
+static void add_parts(struct eco_run_key *key, const struct eco_args *args)
+{
+    memset(key->part_rows, 0, sizeof key->part_rows);
+    if (args->inputs == NULL)
+        return;
+    add(&key->words, (void *)(uintptr_t)args->inputs, 2 * ECO_MAX_PARTS);
+    memcpy(key->part_rows, args->input_rows, sizeof key->part_rows);
+}
+
 static void add_given(struct eco_run_key *key, struct eco_gpu_given *given)
 {
     add(&key->words, given->matrix, sizeof given->matrix / sizeof *given->matrix);
@@ -57,6 +66,7 @@ void eco_gpu_key(struct eco_run_key *key, struct eco_args *args, struct eco_gpu_
     key->moves = 0;
     key->words.n = key->words.fields = 0;
     add_args(&key->words, args);
+    add_parts(key, args);
     key->words.seed = draws && args->seed != 0 ? key->words.n : -1;
     if (draws)
         add(&key->words, &args->seed, 1);
@@ -71,6 +81,7 @@ static bool same_but_words(const struct eco_run_key *a, const struct eco_run_key
            a->accumulate == b->accumulate && a->first_step == b->first_step &&
            a->first_row == b->first_row && a->moves == b->moves &&
            memcmp(a->rows, b->rows, moves) == 0 && memcmp(a->width, b->width, moves) == 0 &&
+           memcmp(a->part_rows, b->part_rows, sizeof a->part_rows) == 0 &&
            a->words.n == b->words.n && a->words.fields == b->words.fields &&
            memcmp(a->words.field, b->words.field, (size_t)a->words.n * sizeof *a->words.field) == 0;
 }

@@ -130,7 +130,9 @@ static struct eco_move_call call_of(const struct eco_gpu_run *run, const struct 
                                  .threshold = move->threshold,
                                  .scale = move->scale};
     call.from.step *= (size_t)move->every;
-    call.lengths = move->rows == ECO_ROWS_CLEARED ? run->args->lengths : NULL;
+    /* a caller may leave anything in rows that have ended */
+    if (move->rows == ECO_ROWS_CLEARED || (move->rows == ECO_ROWS_LIVE && move->from.caller))
+        call.lengths = run->args->lengths;
     return call;
 }
 

@@ -45,10 +45,10 @@ COUNTS = {
     "functions of python/ecornn with more than six parameters":
         (30, 22, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (74778, 70500, ["tracked lines", *PRODUCT]),
+        (74828, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (12942, 12000, ["tracked lines", "python/ecornn"]),
     "lines of tests, without *.csv and tests/data":
-        (37782, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (37827, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":

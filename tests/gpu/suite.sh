@@ -7,7 +7,7 @@
 set -eu
 processes=${1-$(getconf _NPROCESSORS_ONLN)}
 [ $# -eq 0 ] || shift
-what=${*:-python guard plan sweep walk rows net fail soak models graph choices gpu/attention core/pack core/empty core/net core/streams core/tangent}
+what=${*:-python guard plan sweep walk rows net fail soak models graph choices gpu/attention core/pack core/parts core/empty core/net core/streams core/tangent}
 program=${TEST_GPU-tests/gpu/test_gpu}
 tests=$(dirname "$program")/..
 logs=${LOGS-tests/gpu/suite.logs}
