@@ -31,6 +31,8 @@ static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_a
         return plan->by_wisdom ? "left out by wisdom" : "left out by ECORNN_ALGORITHM";
     if (plan->problem.int8 && !plan->device->caps.int8)
         return "does not support int8, only int8-weights";
+    if (plan->problem.Y != plan->problem.P && plan->device->caps.own_memory)
+        return "does not support a y of several states";
     return algo->refuses(&plan->problem, &plan->device->caps);
 }
 

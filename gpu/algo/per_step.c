@@ -17,8 +17,6 @@
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     (void)caps;
-    if (problem->Y != problem->P)
-        return "does not support a y of several states";
     return problem->row_invariant
                ? "does not support ECORNN_ROW_INVARIANT: its rows may depend on others"
                : NULL;

@@ -40,8 +40,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "needs weights of the type of the rows";
     if (eco_cell_products(cell) != 1 || cell->lowered.has_means)
         return "needs a cell whose only product is with the output state, without means";
-    if (problem->Y != problem->P)
-        return "does not support a y of several states";
     if (cell->lowered.copies != 0)
         return "does not support cells that read x, or parts of it, unit by unit";
     if (problem->projected && problem->resets)

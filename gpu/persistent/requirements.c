@@ -84,8 +84,6 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
     char unused[1];
     if (kind == NULL)
         return "does not support this type";
-    if (problem->Y != problem->P)
-        return "does not support a y of several states";
     if (eco_cell_products(cell) == 0)
         return "needs a cell with one product of the output state and, without means, at most one "
                "of a "

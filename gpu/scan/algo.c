@@ -25,8 +25,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "does not support ECORNN_ROW_INVARIANT: its rows may depend on others";
     if (problem->projected)
         return "does not support projections";
-    if (problem->Y != problem->P)
-        return "does not support a y of several states";
     if ((double)problem->N * problem->H > MOST_UNITS)
         return "needs fewer rows: one launch has too few blocks";
     if (!eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
