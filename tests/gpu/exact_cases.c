@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The product of the factors of many steps overflows, but states that are 0 must stay 0 until an x
  * is not 0. */
@@ -87,8 +88,9 @@ START_TEST(agrees_for_own_cells)
     char text[CASE_TEXT];
     sweep_own_text(nth(_i), text);
     ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
-    /* and in one other type, because the compiler takes seconds for each */
-    sweep_own_text(nth(_i), text);
+    /* and in one other type, because the compiler takes seconds for each; F16 holds half of the
+     * largest gradient */
+    strcat(text, "/gradients:0.5");
     if (retype(text, type[nth(_i) % 2]))
         ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
 }

@@ -12,7 +12,7 @@ trap 'rm -f "$there"' EXIT
 # A local symbol of a kernel's stub has the kernel's name, behind the length of its own; symbols
 # follow the name of their file.
 readelf -sW "$module" | awk '
-    $4 == "FILE" { file = $NF; sub(/^tmpxft_[0-9a-f]*_[0-9a-f]*-[0-9]*_/, "", file); sub(/\..*/, "", file) }
+    $4 == "FILE" { file = $NF; sub(/^tmpxft_[0-9a-f]*_[0-9a-f]*-[0-9]*_(table_)?/, "", file); sub(/\..*/, "", file) }
     match($NF, /^_ZZL[0-9]+__device_stub_/) {
         name = substr($NF, 5); length_of = name + 0
         name = substr(name, length(length_of) + 1, length_of)

@@ -310,11 +310,13 @@ static const struct more {
     {"four-states/f32/train/T3/N3/I8/H32", "algorithm=step", false},
     /* rows are multiples of 16 bytes, and resets patch them 16 bytes at a time */
     {"gru/f32/train/T3/N3/I8/H32/resets:30", "algorithm=step", false},
-    /* masked steps are dropped: by 16 bytes at a time, and by elements of each size */
+    /* masked steps are dropped: by 16 bytes at a time, and by elements of each size; sums of dx */
     {"lstm/f32/train/T5/N3/I8/H32/states/mask:40", "algorithm=step", false},
     {"gru/f32/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
     {"gru/bf16/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
     {"gru/f64/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
+    {"gru/f32/train/T5/N3/I5/H7/states/mask:40/resets:30", "algorithm=step", false},
+    {"parts/f32/train/T3/N3/I3/H6/states", "algorithm=step", false},
     /* products of bytes with 1, 4, 2 and 8 rows, by words and by bytes; widened ones */
     {"lstm/f32/int8-weights/infer/T3/N1/I8/H32/states", "algorithm=step", false},
     {"lstm/f32/int8-weights/infer/T3/N2/I8/H32/states", "algorithm=step", false},
