@@ -88,6 +88,7 @@ struct eco_layout_request {
                                    ECO_INNER_PREPARED */
         bool rows_independent; /* forward, no row of an input product depends on other rows: rows of
                                   padding may be read, and batch-major input is not copied */
+        bool scans;            /* steps have no products: those of a chunk's input need room */
         bool lean; /* the reserve has no output state of the last layer, which backward reads from
                       y, and all states in the type of rows; forward uses two alternating planes, as
                       in inference */

@@ -128,9 +128,11 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
                              const struct eco_layout_request *request)
 {
     static const double least_work = 1e6;
-    const double accs = problem->cell->lowered.n_accs * (double)problem->H;
-    const double work = accs * problem->H * problem->N;
-    const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
+    const double accs = problem->cell->lowered.n_accs * (double)problem->H,
+                 rows = request->gpu.scans ? largest_of(problem, request).rows : problem->N,
+                 work = accs * problem->H * rows;
+    const bool used =
+        problem->training || !(problem->fast || eco_gpu_is_short((int32_t)rows, work));
     const bool splits = caps->gpu.splits && !problem->fast && !request->wavefront &&
                         eco_gpu_use(problem, ECO_FORCE_EMULATED_F32) != ECO_USE_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)

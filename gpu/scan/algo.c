@@ -51,6 +51,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 {
     eco_family_step.algo.request(problem, caps, request);
     request->wavefront = false;
+    request->gpu.scans = true;
     request->gpu.weights_chunks = request->gpu.carry_planes = 0;
     request->gpu.half_back = false;
     request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT);
