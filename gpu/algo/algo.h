@@ -47,11 +47,9 @@ double eco_cost_accs(const struct eco_problem *problem, bool recurrent);
  * gradients. Without the losses of eco_step_lost(). */
 double eco_products_time(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward, const struct eco_layout_request *request);
-/* Seconds of a step's product with all of R, in full F32, by the methods of large products. */
-double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                          bool backward);
-/* Seconds of the product of a step that projects its output state. */
-double eco_projection_time(const struct eco_problem *problem, const struct eco_caps *caps);
+/* Seconds of one product C[m,n] of k terms, by the methods of large products. */
+double eco_product_time(const struct eco_problem *problem, const struct eco_caps *caps, double m,
+                        double n, double k);
 /* algo/cost.c; seconds lost by rows that are no multiple of 16 bytes, or spent on padding. */
 double eco_step_lost(const struct eco_problem *problem, const struct eco_caps *caps,
                      unsigned outside);

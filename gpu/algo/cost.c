@@ -33,10 +33,9 @@ static int32_t fitting_steps(const struct eco_problem *problem, bool backward, i
     return (int32_t)fmin(fmax(steps, least), 2 * least);
 }
 
-/* The most steps of a chunk.  Numbers of 16 bits have chunks of half as many rows: their sums take
- * four bytes, too.  Backward each chunk reads and writes the gradients of all weights, so chunks
- * have up to twice as many rows, but at most half of the steps: the workspace stays smaller than
- * the reserve. */
+/* The most steps of a chunk. Backward each chunk reads and writes the gradients of all weights, so
+ * chunks have as many rows in 16 bits as otherwise, whose sums take four bytes too, but at most
+ * half of the steps: the workspace stays smaller than the reserve. */
 static int32_t most_steps(const struct eco_problem *problem, bool backward, bool wavefront)
 {
     enum { MOST_CHUNKS = 12, MORE_ROWS = 2 * ECO_STEP_ROWS };
@@ -225,8 +224,10 @@ static struct step step_of(const struct eco_problem *problem, const struct eco_c
 {
     static const double most = 0.7;
     const enum eco_cost_form form = eco_cost_form(problem);
-    const double alone = kernels(problem, caps, launches) + seconds +
-                         (problem->projected ? eco_projection_time(problem, caps) : 0);
+    const double alone =
+        kernels(problem, caps, launches) + seconds +
+        (problem->projected ? eco_product_time(problem, caps, problem->N, problem->P, problem->H)
+                            : 0);
     const double hidden =
         kernels(problem, caps, eco_gpu_rates_of(caps)->step_overlapped[form][backward]);
     return (struct step){alone, alone - fmin(hidden, most * alone), 0};
@@ -275,12 +276,15 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const enum eco_cost_form form = eco_cost_form(problem);
+    const double accs = eco_cost_accs(problem, true);
     double before = 0,
            product = eco_gpu_step_product_time(problem, caps, backward, !wavefront, &before);
     if (eco_step_is_short(problem, caps)) /* few rows have kernels of their own */
         product -= fmax(0, rates->cublas_step_launches[form == ECO_COST_FAST][backward] - FEW_ROWS);
     if (form == ECO_COST_FULL && before <= 0)
-        product = fmin(product, eco_full_step_time(problem, caps, backward));
+        product =
+            fmin(product, eco_product_time(problem, caps, problem->N, backward ? problem->P : accs,
+                                           backward ? accs : problem->P));
     const double cell =
         bytes_of(problem, backward, false) * problem->N * problem->H / rates->step_bytes[form];
     struct step step =

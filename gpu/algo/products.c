@@ -72,19 +72,10 @@ static double product_time(const struct eco_problem *problem, const struct eco_c
     return (together ? 0 : launch) + fmax(work / rates->product_multiply_adds[form], least);
 }
 
-double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                          bool backward)
+double eco_product_time(const struct eco_problem *problem, const struct eco_caps *caps, double m,
+                        double n, double k)
 {
-    const double accs = eco_cost_accs(problem, true);
-    return full_time(problem, caps,
-                     backward ? (struct size){ECO_NN, problem->N, problem->P, accs}
-                              : (struct size){ECO_NT, problem->N, accs, problem->P});
-}
-
-double eco_projection_time(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    return product_time(problem, caps, (struct size){ECO_NT, problem->N, problem->P, problem->H},
-                        false);
+    return product_time(problem, caps, (struct size){ECO_NT, m, n, k}, false);
 }
 
 /* ---- all products of a layer ----------------------------------------------------------------- */

@@ -101,14 +101,8 @@ static int32_t wave_steps(const struct eco_problem *problem, int32_t chunks, int
     return steps >= most ? most : steps < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : steps;
 }
 
-/* Seconds that each further chunk adds to its launch: the input products of the layers are
- * concurrent, but those of chunks follow each other. */
-static double input_launch(const struct eco_problem *problem, const struct eco_gpu_rates *rates)
-{
-    return problem->type == ECORNN_F32 && !problem->fast ? rates->full_launch : 2 * rates->launch;
-}
-
-/* Launches at both ends of a wavefront are not full, and longer the fewer chunks there are. */
+/* Launches at both ends of a wavefront are not full, and longer the fewer chunks there are. Input
+ * products of layers are concurrent, but those of chunks follow each other. */
 static struct wave find_wave(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
@@ -123,8 +117,7 @@ static struct wave find_wave(const struct eco_problem *problem, const struct eco
             const double chunks = ceil((double)problem->T / steps),
                          launches = rounds * (chunks + jobs - 1);
             const double time = launches * (step * problem->T / chunks + rates->persistent_launch) +
-                                (launches - problem->L) * input_launch(problem, rates) +
-                                rounds * reading;
+                                (launches - problem->L) * 2 * rates->launch + rounds * reading;
             if (best.time == 0 || time < best.time)
                 best = (struct wave){steps, time};
         }
@@ -152,15 +145,22 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
     return least;
 }
 
-/* Seconds of memory traffic with many rows: accumulators, saved values, outputs or gradients. */
+/* Seconds of memory traffic with many rows: accumulators, saved values, outputs or gradients. A
+ * fast run reads gradients of accumulators again, to convert and to multiply them, and if those of
+ * a chunk have left the L2, that takes longer than estimates of products know. */
 static double memory_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward)
 {
+    static const double beyond_l2 = 32e6; /* bytes */
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const double element = (double)eco_type_bytes(problem->type),
                  sum = (double)eco_type_bytes(eco_type_sum(problem->type)),
                  saved = problem->training ? lowered->n_saves * element : 0,
-                 accs = lowered->n_accs * (backward ? element : sum), unit = saved + element + accs,
+                 accs = lowered->n_accs * (backward ? element : sum),
+                 chunk = (double)eco_persistent_steps(problem, caps, backward) * problem->N *
+                         problem->H,
+                 again = backward && problem->fast && chunk * accs > beyond_l2 ? 3 * accs : 0,
+                 unit = saved + element + accs + again,
                  units = (double)problem->T * problem->L * problem->D * problem->N * problem->H;
     return unit * units / eco_gpu_rates_of(caps)->memory_bytes;
 }

@@ -21,14 +21,6 @@ static bool is_known(const struct eco_lowered *lowered, bool *apart)
     return !*apart || accs == ECO_WIDE_ACCS;
 }
 
-/* Do the rows that a run's steps read, of inputs and states, come from memory? */
-static bool is_far(const struct eco_problem *problem, int32_t layer, int32_t rows)
-{
-    static const double l2 = 50e6; /* its bytes */
-    const double row = eco_problem_input(problem, layer) + (double)problem->D * problem->P;
-    return row * problem->T * rows * (double)eco_type_bytes(problem->type) > l2;
-}
-
 /* The shape whose blocks form clusters: only for algorithm step, unless it is forced. */
 #define CLUSTERED (1u << (ECO_WIDE_SHAPES - 1))
 
@@ -36,6 +28,7 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
                                    unsigned forced, int32_t layer, int32_t rows)
 {
     enum { CLUSTERS_OF_TWO = 1 };
+    static const double l2 = 50e6; /* its bytes */
     const struct ecornn_cell *cell = problem->cell;
     struct eco_wide_size size = {.accs = cell->lowered.n_accs,
                                  .units = problem->H,
@@ -45,8 +38,9 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
                                  .saved = problem->training ? cell->lowered.n_saves : 0,
                                  .k = {eco_problem_input(problem, layer), problem->P},
                                  .first = problem->T == 1,
-                                 .far = is_far(problem, layer, rows),
                                  .between = problem->projected};
+    const double row = size.k[0] + (double)problem->D * problem->P;
+    size.far = row * problem->T * rows * size.element > l2;
     const bool tensor = problem->type == ECORNN_BF16 || problem->type == ECORNN_F16 ||
                         (problem->type == ECORNN_F32 && problem->fast);
     if (caps->gpu.wide && tensor && problem->weight_type == problem->type && cell->builtin >= 0 &&
@@ -65,13 +59,24 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
 
 /* Numbers here and in rates.c are fitted to 259 shapes on an H100. */
 
-/* A step loads again what does not stay in the part of the L2 close to its multiprocessors. */
-static double weights_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates)
+/* A step loads again what does not stay in the part of the L2 close to its multiprocessors, and x
+ * if it comes from memory. */
+static double loads_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates)
 {
     static const double stays = 16e6;
     const double bytes = (double)size->ops * size->element * size->accs * size->units *
                          (size->k[0] + (size->first ? 0. : size->k[1]));
-    return fmax(0, bytes - stays) / rates->stream_bytes;
+    const double x = size->far ? (double)size->ops * size->element * size->rows * size->k[0] : 0;
+    return (fmax(0, bytes - stays) + x) / rates->stream_bytes;
+}
+
+/* Rows that are not aligned to a sector of the L2 are read more slowly. */
+static double stages_of(int32_t k, int32_t element)
+{
+    enum { SECTOR = 32 };
+    static const double ragged = 1.6;
+    const double stages = ceil((double)k * element / ECO_WIDE_LINE);
+    return k * element % SECTOR == 0 ? stages : ragged * stages;
 }
 
 /* What training saves. */
@@ -99,9 +104,9 @@ static double waves_of(int shape, double blocks)
 static double exposed_of(const struct eco_wide_size *size, const struct eco_caps *caps)
 {
     static const double enough = 2048; /* units of all rows, for each multiprocessor */
-    const double units = (double)size->ops * size->units * size->rows;
-    return eco_gpu_rates_of(caps)->wide_exposed *
-           (fmax(0, 1 - units / enough / caps->threads) + size->far);
+    const double units = (double)size->ops * size->units * size->rows,
+                 full = fmin(1, units / enough / caps->threads);
+    return eco_gpu_rates_of(caps)->wide_exposed * (1 - full + (size->far ? 1 - pow(full, 4) : 0));
 }
 
 /* How crowded the way to the L2 is, from 0 to 1.  Two multiprocessors share a part of it, which
@@ -137,15 +142,15 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
                  blocks = size->ops * ceil(size->units / units) * ceil(size->rows / rows) /
                           caps->threads,
-                 lines = (double)size->element / ECO_WIDE_LINE,
-                 stages = ceil(size->k[0] * lines) + (size->first ? 0 : ceil(size->k[1] * lines)),
+                 stages = stages_of(size->k[0], size->element) +
+                          (size->first ? 0 : stages_of(size->k[1], size->element)),
                  stage =
                      rates->wide_stage[shape] + rates->wide_crowded[shape] * crowd_of(size, blocks),
                  wave = rates->wide_wave[shape] +
                         part_of(size, shape) * stages * stage * (size->first ? not_hidden : 1);
     const double alone = eco_wide_shapes[shape].cluster > 1 ? 0 : exposed_of(size, caps);
     const double time = 1e-6 * (rates->wide_launch + alone + waves_of(shape, blocks) * wave);
-    return (time + weights_time(size, rates)) / size->ops + saved_time(size, rates) +
+    return (time + loads_time(size, rates)) / size->ops + saved_time(size, rates) +
            (size->first ? AROUND * rates->launch : 0);
 }
 
