@@ -14,11 +14,15 @@ fits (by a hash of the problem), by algorithm of the best candidate:
               have the other order, without those of equal estimates
 
 A choice that was not measured counts as the measured one that differs from it in the fewest keys.
+
+Then it compares estimates with the times from graphs of gpu-grid and gpu-many-rows, measured on an H100 with the
+plans of that day: the error as above, and the mean of log(estimate / time), by type.
 """
 import argparse
 import csv
 import math
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -27,6 +31,7 @@ from itertools import combinations
 from pathlib import Path
 
 TABLE = "doc/measurements/gpu-drawn-h200.csv"
+BENCHES = "doc/measurements/gpu-grid.h100-80gb-hbm3.csv", "doc/measurements/gpu-many-rows.h100-80gb-hbm3.csv"
 
 
 def is_held_out(problem):
@@ -45,24 +50,41 @@ def distance(wanted, measured):
                        for key in ("chunk", "chunk-back") if key in a and key in b)
 
 
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
 def measured(root):
     times = defaultdict(dict)
-    with open(root / TABLE, newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        for row in rows:
-            times[row["problem"]][row["choices"]] = float(row["us"])
+    for row in rows_of(root / TABLE):
+        times[row["problem"]][row["choices"]] = float(row["us"])
     return times
+
+
+def benched(root):
+    """Us of a whole run, by problem; the tables have a step of a layer."""
+    runs = {}
+    for row in (row for path in BENCHES for row in rows_of(root / path) if row["way"] == "graph"):
+        layers = re.search(r"/L(\d+)", row["problem"])
+        steps = int(re.search(r"/T(\d+)", row["problem"])[1]) * (int(layers[1]) if layers else 1)
+        runs[row["problem"]] = float(row["us"]) * steps
+    return runs
+
+
+def replayed(build, asked):
+    """What the planner says to problems with choices: pairs of seconds and choices, or "none"."""
+    run = subprocess.run([build / "tests/gpu/test_estimates"], check=True, text=True,
+                         stdout=subprocess.PIPE, input="".join(f"{p} {c}\n" for p, c in asked),
+                         env=dict(os.environ, ECORNN_REPLAY="1", CK_FORK="no"))
+    return [line.split()[1:] for line in run.stdout.split("\n") if line.startswith("replay ")]
 
 
 def estimated(build, times):
     """The planner's choices and estimates in us, by problem; a choice that it refuses has none."""
     asked = [(problem, choices) for problem, of in times.items() for choices in ("", *of)]
-    run = subprocess.run([build / "tests/gpu/test_estimates"], check=True, text=True,
-                         stdout=subprocess.PIPE, input="".join(f"{p} {c}\n" for p, c in asked),
-                         env=dict(os.environ, ECORNN_REPLAY="1", CK_FORK="no"))
-    said = [line.split() for line in run.stdout.split("\n") if line.startswith("replay ")]
     plans, estimates = {}, defaultdict(dict)
-    for (problem, asked_choices), (_, seconds, choices) in zip(asked, said, strict=True):
+    for (problem, asked_choices), (seconds, choices) in zip(asked, replayed(build, asked), strict=True):
         if asked_choices == "":
             plans[problem] = choices
         elif choices != "none":
@@ -109,6 +131,16 @@ def show(name, rows):
     print(f"{name:22} {len(rows):4d} {regrets[0]}  {regrets[1]} {mean[0]:7.1f} {mean[1]:6.1f}")
 
 
+def show_benches(build, runs):
+    said = replayed(build, [(problem, "") for problem in runs])
+    logs = {problem: math.log(1e6 * float(seconds) / us) for (problem, us), (seconds, _) in zip(runs.items(), said)}
+    print(f"{'H100, in %':22}    n  error   mean")
+    for name, chosen in (("all", r""), ("16 bits", r"/b?f16/"), ("F32, fast", r"/f32/fast/"), ("F32", r"/f32/(?!fast)")):
+        values = [value for problem, value in logs.items() if re.search(chosen, problem)]
+        print(f"{name:22} {len(values):4d} {100 * sum(map(abs, values)) / len(values):6.1f} "
+              f"{100 * sum(values) / len(values):6.1f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build", type=Path)
@@ -124,6 +156,7 @@ def main():
         show(name, [row for problem, row in rows.items() if chosen(problem)])
     for name in sorted({keys(row["best"])["algorithm"] for row in rows.values()}):
         show(f"best is {name}", [row for row in rows.values() if keys(row["best"])["algorithm"] == name])
+    show_benches(options.build.resolve(), benched(root))
     print(f"not measured: {sum(not row['was measured'] for row in rows.values())} plans")
     for problem, row in sorted(rows.items(), key=lambda item: -item[1]["plan"]) if options.list else ():
         print(f"{100 * row['plan']:6.1f} {100 * row['formula']:6.1f} {problem} {plans[problem]}\n"
