@@ -70,7 +70,23 @@ struct eco_algo {
     /* Optional.  Recomputes the layout request after the planner has changed the chunk sizes. */
     void (*fit)(const struct eco_problem *problem, const struct eco_caps *caps,
                 struct eco_layout_request *request);
+    enum eco_algo_cells {
+        ECO_CELLS_OF_UNITS,    /* it runs cells whose states have H units, */
+        ECO_CELLS_OF_MATRICES, /* those with a matrix state, */
+        ECO_CELLS_ALL          /* or all */
+    } cells;
 };
+
+/* NULL if it supports the problem; else the reason. */
+static inline const char *eco_algo_refusal(const struct eco_algo *algo,
+                                           const struct eco_problem *problem,
+                                           const struct eco_caps *caps)
+{
+    const bool matrix = problem->cell->recipe.matrix;
+    if (algo->cells != ECO_CELLS_ALL && matrix != (algo->cells == ECO_CELLS_OF_MATRICES))
+        return matrix ? "does not support a matrix state" : "needs a cell with a matrix state";
+    return algo->refuses(problem, caps);
+}
 
 /* How models share a device: `concurrent` at a time, each in a partition, or, algo NULL, on all. */
 struct eco_models_share {

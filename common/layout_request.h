@@ -36,9 +36,11 @@ static inline size_t eco_bytes_by_rows(const struct eco_by_rows *bytes, int32_t 
     return rows < planned && index < ECO_FEWER ? bytes->fewer[index] : bytes->most;
 }
 
+struct eco_layout;
 /* The request of the chosen algorithm: first for any backend, then for one kind. */
 struct eco_layout_request {
-    bool plain;   /* weights are the parameter block itself; no workspace, no reserve (reference) */
+    bool plain; /* weights are the parameter block itself; no workspace, no reserve (reference) */
+    void (*sizes)(struct eco_layout *layout); /* plain: but the algorithm's own of these bytes */
     bool gathers; /* states of streams (io.rows) are copied to the workspace: steps read no rows */
     bool wavefront;  /* layers overlap in chunks: each (layer, direction) has its own scratch */
     bool lockstep;   /* forward, layers overlap, and a level waits for the level before it */

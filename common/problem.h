@@ -44,6 +44,7 @@ struct eco_problem {
 #include "common/option_rows.inc"
     int32_t P, Y, D;                           /* Y: columns of y in a direction: P, or, of a cell
                                                   whose y has several states, that many times H */
+    int32_t key;                               /* K: rows of a matrix state; 0: there is none */
     bool projected;                            /* there is a projection; otherwise P == H */
     bool int8;                                 /* ECORNN_INT8 */
     bool alone;                                /* models at once, by a thread each */
@@ -69,7 +70,10 @@ static inline int32_t eco_forced(const struct eco_problem *problem, enum eco_for
 
 /* Input width of a layer: I, then D*Y. */
 int32_t eco_problem_input(const struct eco_problem *problem, int layer);
-/* Columns of all parts of x. */
+/* Numbers of a row in a value of this kind (enum eco_kind), of all heads. */
+int32_t eco_problem_kind(const struct eco_problem *problem, int kind);
+/* Columns of a part of x, and of all. */
+int32_t eco_problem_part(const struct eco_problem *problem, int part);
 int32_t eco_problem_parts(const struct eco_problem *problem);
 /* Columns of W in a layer: its input without the parts of x, which are columns after these. */
 int32_t eco_problem_rest(const struct eco_problem *problem, int layer);
@@ -77,8 +81,10 @@ int32_t eco_problem_rest(const struct eco_problem *problem, int layer);
 int32_t eco_problem_column(const struct eco_problem *problem, int copy);
 /* Is that a part of a single number for all units? */
 bool eco_problem_is_single(const struct eco_problem *problem, int copy);
-/* Width of state s: P for the output state, H for the others. */
+/* Width of state s: P for the output state, H for the others, or what a cell with a matrix state
+ * says; and the type of the caller's arrays. */
 int32_t eco_problem_width(const struct eco_problem *problem, int state);
+ecornn_type eco_problem_state_type(const struct eco_problem *problem, int state);
 /* Columns of R for an operand: P for the output state itself, else H. */
 int32_t eco_problem_columns(const struct eco_problem *problem, int operand);
 /* Units of a head; H without heads. */

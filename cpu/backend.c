@@ -14,6 +14,7 @@
 #include "common/util.h"
 #include "cpu/run/cpuid.h"
 #include "cpu/isa/isa.h"
+#include "cpu/matrix/run.h"
 #include "cpu/run/quota.h"
 
 static int count(void)
@@ -134,7 +135,8 @@ static ecornn_status prepare(struct ecornn_plan *plan)
     if (grid != 0)
         own->grid = eco_cpu_unpack_grid(grid);
     plan->context = own;
-    eco_cpu_choose_teams(plan, own);
+    if (!plan->request.plain)
+        eco_cpu_choose_teams(plan, own);
     return ECORNN_OK;
 }
 
@@ -189,7 +191,7 @@ static void about(struct eco_text *text)
 static const char *const variables[] = {"ECORNN_GRID", NULL};
 
 static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas, &eco_algo_scan,
-                                               NULL};
+                                               &eco_algo_matrix, NULL};
 
 const struct eco_backend eco_backend_cpu = {
     .name = "cpu",

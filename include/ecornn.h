@@ -89,7 +89,7 @@ ECORNN_API const char *ecornn_version(void);
  * choice, from wisdom if there is an entry (wisdom.h), else by estimate.
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights|int8-weights|int8][/bf16-params|f16-params][/fast]
- *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#[/grouped-input]][/batch-major]
+ *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#[/grouped-input]][/key:#][/batch-major]
  *     [/resets][/mask][/repeat-padding][/all-states][/streams][/dropout:#][/measure[:#]]
  *     [/save:all|save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]][/models:#][/shared-x][/tangent]
  *
@@ -166,7 +166,8 @@ typedef struct ecornn_io {
      * ecornn_sizes.reads_y. */
     void *y;
     /** [L*D,N,P], later states [L*D,N,H], layer by layer, forward before reverse; NULL: the cell's
-     * start values, by default 0.  State 0 is the output h; state 1 of an LSTM is c. */
+     * start values, by default 0.  State 0 is the output h; state 1 of an LSTM is c.  A matrix
+     * state is [N,heads,K,V], in F32 also if the plan has 16 bits (ecornn_plan_state). */
     const void *initial[ECORNN_MAX_STATES];
     /** Shaped as initial, after each row's last step; NULL if not needed.  May be initial's memory
      * in a run without a reserve; with one, backward reads initial. */
@@ -325,6 +326,11 @@ ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ec
  * their gradient stay the plan's.  UNSUPPORTED for nets, tangents and attention. */
 ECORNN_API ecornn_status ecornn_run_sizes(const ecornn_plan *plan, int32_t steps, int32_t batch,
                                           ecornn_sizes *sizes);
+/** Numbers of state `index` of each row and, unless type is NULL, the type of its arrays: P, H, or,
+ * in a cell with a matrix state, those of all heads; type is the plan's, but F32 for such states of
+ * 16-bit plans.  UNSUPPORTED of nets, tangents and attention: ask a layer (ecornn_plan_layer). */
+ECORNN_API ecornn_status ecornn_plan_state(const ecornn_plan *plan, int index, size_t *elements,
+                                           ecornn_type *type);
 /** Rounds a number of steps or rows up to the one to plan for when T or N changes from run to run:
  * the size itself up to 16, then the next of 18, 20, 22 ... 32, 36, 40 ... 64, 72 and so on, eight
  * buckets for each power of two.  A plan for bucket sizes serves every run in that bucket, the
@@ -526,6 +532,10 @@ typedef struct {
     float dropout;
     int32_t reserved;       /**< 0 */
     double measure_seconds; /**< limit with ECORNN_MEASURE, up to 1000; 0: 0.05 */
+    /** K: rows of the matrix that each head has as a state, in cells with such a state
+     * (doc/cells.md, "Matrix states"), where heads is their number and hidden / heads V; 0: V. */
+    int32_t key;
+    int32_t reserved2; /**< 0 */
 } ecornn_desc;
 
 /** ecornn_plan_create for a description; the same for device NULL. */

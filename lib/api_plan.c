@@ -196,6 +196,25 @@ ecornn_status ecornn_run_sizes(const ecornn_plan *plan, int32_t steps, int32_t b
     return eco_give("sizes", sizes, &smaller, sizeof smaller);
 }
 
+ecornn_status ecornn_plan_state(const ecornn_plan *plan, int index, size_t *elements,
+                                ecornn_type *type)
+{
+    const ecornn_status status = eco_check_plan(plan);
+    if (status != ECORNN_OK)
+        return status;
+    if (plan->kind != ECO_PLAN_LAYERS)
+        return eco_fail(ECORNN_UNSUPPORTED, "only plans of layers have states");
+    if (!elements)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "elements is NULL");
+    const int states = plan->problem.cell->recipe.n_states;
+    if (index < 0 || index >= states)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index, states - 1);
+    *elements = (size_t)eco_problem_width(&plan->problem, index);
+    if (type)
+        *type = eco_problem_state_type(&plan->problem, index);
+    return ECORNN_OK;
+}
+
 int32_t ecornn_bucket(int32_t size)
 {
     enum { EXACT = 16 };

@@ -74,7 +74,9 @@ ecornn_status eco_check_arrays(const struct eco_array_rules *rules, const struct
 struct eco_array_rules eco_array_rules(const struct eco_problem *problem,
                                        const struct eco_args *args, const ecornn_sizes *sizes)
 {
-    const uint8_t element = (uint8_t)eco_type_bytes(problem->type);
+    const uint8_t element = (uint8_t)eco_type_bytes(problem->type),
+                  state = (uint8_t)eco_type_bytes(
+                      eco_problem_state_type(problem, problem->cell->recipe.n_states - 1));
     return (struct eco_array_rules){.states = problem->cell->recipe.n_states,
                                     .cell = problem->cell->recipe.name,
                                     .plan = problem->text,
@@ -92,8 +94,8 @@ struct eco_array_rules eco_array_rules(const struct eco_problem *problem,
                                                   [ECO_ARRAY_MARKS] = 1,
                                                   [ECO_ARRAY_INPUT] = element,
                                                   [ECO_ARRAY_OUTPUT] = element,
-                                                  [ECO_ARRAY_STATE] = element,
-                                                  [ECO_ARRAY_STATES] = element,
+                                                  [ECO_ARRAY_STATE] = state,
+                                                  [ECO_ARRAY_STATES] = state,
                                                   [ECO_ARRAY_BLOCK] = ECO_ALIGNMENT}};
 }
 
@@ -193,7 +195,7 @@ static ecornn_status check_inputs(const struct ecornn_plan *plan, const struct e
     ecornn_status status = ECORNN_OK;
     for (int k = 0; status == ECORNN_OK && k < recipe->n_parts; k++) {
         char name[40];
-        const size_t width = recipe->part[k].single ? 1 : (size_t)problem->H;
+        const size_t width = (size_t)eco_problem_part(problem, k);
         snprintf(name, sizeof name, gradient ? "gradient.dinputs[%d]" : "io.inputs[%d]", k);
         status = eco_check_pointer(name, inputs[k], required, element);
         const char *const other = other_of(args, inputs[k], k, gradient);

@@ -48,6 +48,10 @@ static ecornn_status parse_layer(ecornn_desc *desc, const struct making *making,
     if (status == ECORNN_OK && (desc->flags & (ECORNN_TANGENT | ECORNN_STREAMS)) != 0)
         return eco_fail(ECORNN_UNSUPPORTED, "nets have no %s",
                         (desc->flags & ECORNN_TANGENT) != 0 ? "tangents" : "streams");
+    if (status == ECORNN_OK && desc->cell->recipe.matrix)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "nets do not support cells with a matrix state, as %s is",
+                        desc->cell->recipe.name);
     if (status == ECORNN_OK && !making->shared)
         desc->flags &= ~(uint32_t)ECORNN_SHARED_INPUT;
     return status;

@@ -84,15 +84,17 @@ static bool make_states(struct ours *ours)
 {
     const ecornn_desc *desc = &ours->problem->desc;
     const size_t layers = (size_t)(desc->layers ? desc->layers : 1);
-    const size_t width = (size_t)(desc->proj > desc->hidden ? desc->proj : desc->hidden);
     const size_t models = (size_t)(desc->models > 1 ? desc->models : 1);
     const size_t rows = models * layers * (size_t)ours->problem->directions * (size_t)desc->batch;
-    const size_t bytes = rows * width * ours->problem->element;
-    void *zeros = calloc(1, bytes);
-    bool good = zeros != NULL;
-    for (int s = 0; good && s < states_of_cell(desc->cell); s++)
-        good = upload(ours, &ours->states[s], zeros, bytes);
-    free(zeros);
+    bool good = true;
+    for (int s = 0; good && s < states_of_cell(desc->cell); s++) {
+        size_t elements = 0;
+        good = check(ours, ecornn_plan_state(ours->plan, s, &elements, NULL));
+        void *const zeros = calloc(rows * elements, sizeof(double)); /* enough for any type */
+        good = good && zeros &&
+               upload(ours, &ours->states[s], zeros, rows * elements * sizeof(double));
+        free(zeros);
+    }
     return good;
 }
 

@@ -70,6 +70,10 @@ enum eco_opcode {
     ECO_OP_STOP,
     ECO_OP_STORE_COUPLED, /* scan: the factor a of state v in state s; index: s * ECO_MAX_STATES + v
                            */
+    /* of cells with a matrix state */
+    ECO_OP_OUTER, /* a b^T of a key and a value */
+    ECO_OP_DOT,   /* the sum of a * b over a key or a value */
+    ECO_OP_READ,  /* a^T b of a matrix and a key */
     ECO_OPCODES
 };
 
@@ -96,12 +100,21 @@ struct eco_recipe_param {
     char name[ECO_MAX_NAME + 4]; /* "W.i" "R.i" "b.i" "p.i" */
 };
 
+/* What a value is: H units of a row, or, in a cell with a matrix state, this much of each head. */
+enum eco_kind {
+    ECO_KIND_UNITS,
+    ECO_KIND_NUMBER, /* also a part of x that is a single number for all units */
+    ECO_KIND_KEY,    /* [K] */
+    ECO_KIND_VALUE,  /* [V] */
+    ECO_KIND_MATRIX  /* [K,V] */
+};
+
 /* A part of x, declared in the head of a text: H numbers of a row, one for each unit, or a single
  * one for all units.  Parts stand at the end of a row of x, in the order of the text; the numbers
  * before them, the rest, go through W.  Example: `cell c(h; a[1], u[H])` with H = 4 and I = 8 has a
  * rest of 3 numbers, then a in column 3, then u in columns 4 to 7. */
 struct eco_recipe_part {
-    bool single;
+    uint8_t kind; /* enum eco_kind */
     char name[ECO_MAX_NAME];
 };
 
@@ -114,6 +127,8 @@ struct eco_recipe {
     int n_states, n_parts, n_params, n_bernoulli, n_means;
     int n_outputs;   /* y has the first n_outputs states side by side; most cells have 1 */
     bool head_means; /* all means are over one head */
+    bool matrix;     /* a state is a matrix, and values are those of a head */
+    uint8_t state_kind[ECO_MAX_STATES], kind[ECO_MAX_NODES]; /* enum eco_kind of states and nodes */
     char state[ECO_MAX_STATES][ECO_MAX_NAME];
     struct eco_recipe_part part[ECO_MAX_PARTS];
     int16_t next[ECO_MAX_STATES]; /* node of each next state */
@@ -210,10 +225,30 @@ struct eco_lowered {
     struct eco_linear linear;
 };
 
+/*
+ * A step of a cell with a matrix state S [K,V], by nodes; -1: it has none.
+ *
+ *     u = S^T read    d = value + scale u    S' = decay S + key d^T + other u^T    out = S'^T query
+ *
+ * Example, `S' = g * (S - b * outer(k, S^T k)) + b * outer(k, v)`: decay g, read k, scale -(g b),
+ * key k, value b v.  What is not a matrix and does not depend on S is computed before, as are the
+ * other states; what depends on `out`, afterwards.  matrix.c.
+ */
+struct eco_matrix_rule {
+    const char *refusal; /* why a step of this form cannot do it; NULL: it can */
+    int n_nodes;         /* nodes of the text, and those that this form adds */
+    int16_t state;       /* S */
+    int16_t decay, read, scale, other, key, value, query, out;
+    bool remembers; /* there are other states, so a step's values follow those of the one before */
+    uint8_t phase[ECO_MAX_NODES]; /* by node: enum eco_matrix_phase */
+};
+enum eco_matrix_phase { ECO_MATRIX_UNUSED, ECO_MATRIX_BEFORE, ECO_MATRIX_AFTER };
+
 struct ecornn_cell {
     struct eco_recipe recipe;
-    struct eco_lowered lowered;
-    int builtin; /* index in the list of built-in cells; -1: parsed at run time */
+    struct eco_lowered lowered;  /* of a cell with a matrix state: nothing */
+    struct eco_matrix_rule rule; /* of a cell with a matrix state */
+    int builtin;                 /* index in the list of built-in cells; -1: parsed at run time */
 };
 
 /* The place and the cause of an error in a text. */
@@ -251,7 +286,13 @@ bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoi
 /* bounds.c: the first stage after this one that begins with a product, or the number of stages. */
 int eco_cell_next_product(const struct eco_lowered *lowered, bool backward, int stage);
 
-/* compile.c: parse, gradient and lower. */
+/* kinds.c: the kind of a node in a cell with a matrix state, by those of its arguments; -1: they do
+ * not fit. */
+int eco_recipe_kind(const struct eco_recipe *recipe, const struct eco_node *node);
+/* matrix.c: finds the form of a step of a cell with a matrix state. */
+void eco_matrix_find(struct eco_recipe *recipe, struct eco_matrix_rule *rule);
+
+/* compile.c: parse, gradient and lower; with a matrix state, find its form instead. */
 bool eco_cell_compile(struct ecornn_cell *cell, const char *text, struct eco_cell_error *error);
 
 /* emit.c: prints all stages in the neutral vocabulary (doc/internals/stages.md, "the printed

@@ -14,9 +14,56 @@ enum { MAX_DEPTH = 64 }; /* of parentheses and signs */
 
 static int parse_sum(struct eco_parser *parser);
 
+/* ---- kinds of values in a cell with a matrix state ------------------------------------------- */
+
+static const char *const kind_name[] = {"units", "a number [1]", "a key [K]", "a value [V]",
+                                        "a matrix [K,V]"};
+
+/* What is not there: parameters and draws, and the input without parts. */
+static bool is_missing(const struct eco_node *node)
+{
+    return node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT || node->op == ECO_OP_VECTOR ||
+           node->op == ECO_OP_BERNOULLI || (node->op == ECO_OP_X && node->index == 0);
+}
+
+static int check_kind(struct eco_parser *parser, const struct eco_token *token,
+                      const struct eco_node *node)
+{
+    const struct eco_recipe *recipe = parser->recipe;
+    const int16_t argument[3] = {node->a, node->b, node->c};
+    char list[120] = "";
+    struct eco_text text = {list, sizeof list, 0};
+    if (!recipe->matrix)
+        return 0;
+    if (is_missing(node))
+        return eco_scan_fail(&parser->scan, token, false,
+                             "a cell with a matrix state has no '%.*s': what it learns is made "
+                             "outside, as parts of x",
+                             token->length, token->text);
+    if (eco_recipe_kind(recipe, node) >= 0)
+        return 0;
+    for (int k = 0; k < 3 && argument[k] >= 0; k++)
+        eco_text_add(&text, "%s%s", k > 0 ? ", " : "", kind_name[recipe->kind[argument[k]]]);
+    return eco_scan_fail(&parser->scan, token, false, "%s does not go with %s",
+                         eco_opcode_info[node->op].name, list);
+}
+
+int eco_parse_check_state(struct eco_parser *parser, const struct eco_token *name, int node)
+{
+    const struct eco_recipe *recipe = parser->recipe;
+    const int wanted = recipe->state_kind[eco_parse_find_state(parser, name)];
+    const int kind = recipe->kind[node];
+    if (kind == wanted)
+        return 0;
+    return eco_scan_fail(&parser->scan, name, false, "%.*s' is %s, but its line gives %s",
+                         name->length, name->text, kind_name[wanted], kind_name[kind]);
+}
+
 static int add_node(struct eco_parser *parser, const struct eco_token *token, struct eco_node node)
 {
     struct eco_recipe *recipe = parser->recipe;
+    if (check_kind(parser, token, &node) < 0)
+        return -1;
     const int at = eco_recipe_add(recipe, node);
     if (at < 0 || recipe->n_nodes > ECO_MAX_SOURCE)
         eco_scan_fail(&parser->scan, token, false, "the cell has more than %d values here",
@@ -43,14 +90,14 @@ static int expect_close(struct eco_parser *parser, const struct eco_token *open)
     return parser->scan.failed ? -1 : 0;
 }
 
-bool eco_parse_reserved(const struct eco_token *token)
+bool eco_parse_reserved(const struct eco_recipe *recipe, const struct eco_token *token)
 {
     static const char *const words[] = {"cell", "x", "W", "R", "b", "p"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (eco_token_equals(token, words[i]))
             return true;
     for (int op = 0; op < ECO_OPCODES; op++)
-        if (eco_opcode_info[op].function && eco_token_equals(token, eco_opcode_info[op].name))
+        if (eco_parse_is_function(recipe, op) && eco_token_equals(token, eco_opcode_info[op].name))
             return true;
     return false;
 }
@@ -148,7 +195,7 @@ static int parse_name(struct eco_parser *parser)
     const struct eco_token token = parser->scan.token;
     const bool x = eco_token_equals(&token, "x");
     const int part = token.primed ? -1 : eco_parse_find_part(parser, &token);
-    if (eco_parse_reserved(&token) && !x)
+    if (eco_parse_reserved(parser->recipe, &token) && !x)
         return eco_scan_fail(&parser->scan, &token, true, "expected a value");
     eco_scan_next(&parser->scan, false);
     if (x || part >= 0)
@@ -160,7 +207,7 @@ static int parse_name(struct eco_parser *parser)
     }
     const int state = eco_parse_find_state(parser, &token);
     if (state < 0 && !token.primed && eco_scan_is(&parser->scan, '('))
-        return eco_parse_suggest(&parser->scan, &token);
+        return eco_parse_suggest(parser, &token);
     if (state < 0 || token.primed)
         return eco_scan_fail(&parser->scan, &token, false,
                              "'%.*s%s' has no value yet: lines above may assign one", token.length,
@@ -185,7 +232,7 @@ static int parse_param(struct eco_parser *parser)
     int operand;
     if (eco_scan_is(&parser->scan, '('))
         operand = parse_group(parser);
-    else if (next->kind == ECO_TOKEN_NAME && !eco_parse_reserved(next))
+    else if (next->kind == ECO_TOKEN_NAME && !eco_parse_reserved(parser->recipe, next))
         operand = parse_name(parser);
     else
         return eco_scan_fail(&parser->scan, next, true, "expected a name or '(' after R");
@@ -283,6 +330,26 @@ static int parse_function(struct eco_parser *parser)
                                   : add_op(parser, &name, op, argument);
 }
 
+/* ^T KEY after a matrix */
+static int parse_read(struct eco_parser *parser, int matrix)
+{
+    struct eco_scanner *scan = &parser->scan;
+    const struct eco_token sign = scan->token;
+    eco_scan_next(scan, false);
+    if (!eco_token_equals(&scan->token, "T") || scan->token.primed)
+        return eco_scan_fail(scan, &scan->token, true, "expected T after ^");
+    eco_scan_next(scan, false);
+    int argument[3] = {matrix, -1, -1};
+    if (eco_scan_is(scan, '('))
+        argument[1] = parse_group(parser);
+    else if (scan->token.kind == ECO_TOKEN_NAME &&
+             !eco_parse_reserved(parser->recipe, &scan->token))
+        argument[1] = parse_name(parser);
+    else
+        return eco_scan_fail(scan, &scan->token, true, "expected a name or '(' after ^T");
+    return argument[1] < 0 ? -1 : add_op(parser, &sign, ECO_OP_READ, argument);
+}
+
 static int parse_primary(struct eco_parser *parser)
 {
     const struct eco_token token = parser->scan.token;
@@ -295,11 +362,11 @@ static int parse_primary(struct eco_parser *parser)
         return parse_group(parser);
     if (token.kind != ECO_TOKEN_NAME)
         return eco_scan_fail(&parser->scan, &token, true, "expected a value");
-    if (token.primed && eco_parse_reserved(&token))
+    if (token.primed && eco_parse_reserved(parser->recipe, &token))
         return eco_scan_fail(&parser->scan, &token, true, "expected a value");
     if (token.length == 1 && strchr("WRbp", *token.text) != NULL)
         return parse_param(parser);
-    if (eco_parse_reserved(&token) && !eco_token_equals(&token, "x") &&
+    if (eco_parse_reserved(parser->recipe, &token) && !eco_token_equals(&token, "x") &&
         !eco_token_equals(&token, "cell"))
         return parse_function(parser);
     return parse_name(parser);
@@ -320,6 +387,8 @@ static int parse_unary(struct eco_parser *parser)
         node = argument[0] < 0 ? -1 : add_op(parser, &token, ECO_OP_NEG, argument);
     } else {
         node = parse_primary(parser);
+        if (node >= 0 && parser->recipe->matrix && eco_scan_is(&parser->scan, '^'))
+            node = parse_read(parser, node);
     }
     parser->depth--;
     return node;

@@ -14,7 +14,7 @@ static int expect_name(struct eco_parser *parser, const char *what)
         return eco_scan_fail(&parser->scan, token, false,
                              "'stop' cannot be a name any more: stop(a) is now the value of a "
                              "without a gradient; choose another");
-    if (eco_parse_reserved(token))
+    if (eco_parse_reserved(parser->recipe, token))
         return eco_scan_fail(&parser->scan, token, false, "'%.*s' is a word of the language",
                              token->length, token->text);
     return parser->scan.failed ? -1 : 0;
@@ -47,6 +47,66 @@ static int parse_start(struct eco_parser *parser, double *start)
     return scan->failed ? -1 : 0;
 }
 
+/* [K,V], [K], [V] or [1]: the kind of a state or of a part of x in a cell with a matrix state. */
+static int parse_kind(struct eco_parser *parser)
+{
+    struct eco_scanner *scan = &parser->scan;
+    const struct eco_token size = scan->token;
+    const bool key = eco_token_equals(&size, "K"), value = eco_token_equals(&size, "V"),
+               number = size.kind == ECO_TOKEN_NUMBER && size.number == 1;
+    if (!(key || value || number) || size.primed)
+        return eco_scan_fail(scan, &size, true, "expected K, V or 1, of a head");
+    eco_scan_next(scan, false);
+    if (!key || !eco_scan_is(scan, ','))
+        return key ? ECO_KIND_KEY : value ? ECO_KIND_VALUE : ECO_KIND_NUMBER;
+    eco_scan_next(scan, false);
+    if (!eco_token_equals(&scan->token, "V") || scan->token.primed)
+        return eco_scan_fail(scan, &scan->token, true, "expected V");
+    eco_scan_next(scan, false);
+    return ECO_KIND_MATRIX;
+}
+
+/* The size of a state, in brackets.  The first state is y, which has none. */
+static int parse_state_kind(struct eco_parser *parser)
+{
+    struct eco_recipe *recipe = parser->recipe;
+    struct eco_scanner *scan = &parser->scan;
+    const struct eco_token bracket = scan->token;
+    if (!eco_scan_is(scan, '['))
+        return 0;
+    if (recipe->n_states == 1)
+        return eco_scan_fail(scan, &bracket, false,
+                             "the first state is y, a value [V] of each head: it has no size here");
+    eco_scan_next(scan, false);
+    const int kind = parse_kind(parser);
+    for (int s = 1; kind == ECO_KIND_MATRIX && s + 1 < recipe->n_states; s++)
+        if (recipe->state_kind[s] == ECO_KIND_MATRIX)
+            return eco_scan_fail(scan, &bracket, false, "a cell has one state [K,V], not two");
+    if (kind < 0)
+        return -1;
+    recipe->state_kind[recipe->n_states - 1] = (uint8_t)kind;
+    return eco_scan_expect(scan, ']');
+}
+
+/* With a size in the head it is a cell with a matrix state; all states but the first have one. */
+static int check_kinds(struct eco_parser *parser)
+{
+    struct eco_recipe *recipe = parser->recipe;
+    int sized = 0, matrices = 0;
+    for (int s = 1; s < recipe->n_states; s++) {
+        sized += recipe->state_kind[s] != ECO_KIND_UNITS;
+        matrices += recipe->state_kind[s] == ECO_KIND_MATRIX;
+    }
+    if (sized > 0 && (sized < recipe->n_states - 1 || matrices == 0))
+        return eco_scan_fail(&parser->scan, &parser->state[recipe->n_states - 1], false,
+                             "a cell with sizes of states has one for each but the first, "
+                             "and one is [K,V]");
+    recipe->matrix = matrices > 0;
+    if (recipe->matrix)
+        recipe->state_kind[0] = ECO_KIND_VALUE;
+    return 0;
+}
+
 static int parse_state(struct eco_parser *parser)
 {
     struct eco_recipe *recipe = parser->recipe;
@@ -65,7 +125,9 @@ static int parse_state(struct eco_parser *parser)
     recipe->next[recipe->n_states] = -1;
     parser->state[recipe->n_states++] = token;
     eco_scan_next(&parser->scan, false);
-    return parser->scan.failed ? -1 : parse_start(parser, &recipe->start[recipe->n_states - 1]);
+    if (parser->scan.failed || parse_state_kind(parser) < 0)
+        return -1;
+    return parse_start(parser, &recipe->start[recipe->n_states - 1]);
 }
 
 /* The place of a part's name is kept for errors. */
@@ -85,7 +147,26 @@ static int check_part_name(struct eco_parser *parser, const struct eco_token *to
     return 0;
 }
 
-/* NAME[1] or NAME[H] */
+/* 1 or H, or, with a matrix state, 1, K or V */
+static int parse_part_kind(struct eco_parser *parser)
+{
+    struct eco_scanner *scan = &parser->scan;
+    const struct eco_token size = scan->token;
+    const bool single = size.kind == ECO_TOKEN_NUMBER && size.number == 1;
+    if (parser->recipe->matrix) {
+        const int kind = parse_kind(parser);
+        return kind == ECO_KIND_MATRIX
+                   ? eco_scan_fail(scan, &size, false, "a part of x is [K], [V] or [1]")
+                   : kind;
+    }
+    if (!single && (!eco_token_equals(&size, "H") || size.primed))
+        return eco_scan_fail(scan, &size, true,
+                             "expected 1, for a number a row, or H, for one a unit");
+    eco_scan_next(scan, false);
+    return single ? ECO_KIND_NUMBER : ECO_KIND_UNITS;
+}
+
+/* NAME[SIZE] */
 static int parse_part(struct eco_parser *parser)
 {
     struct eco_scanner *scan = &parser->scan;
@@ -95,14 +176,11 @@ static int parse_part(struct eco_parser *parser)
     eco_scan_next(scan, false);
     if (eco_scan_expect(&parser->scan, '[') < 0)
         return -1;
-    const struct eco_token *size = &scan->token;
-    const bool single = size->kind == ECO_TOKEN_NUMBER && size->number == 1;
-    if (!single && (!eco_token_equals(size, "H") || size->primed))
-        return eco_scan_fail(scan, size, true,
-                             "expected 1, for a number a row, or H, for one a unit");
-    eco_scan_next(scan, false);
+    const int kind = parse_part_kind(parser);
+    if (kind < 0)
+        return -1;
     struct eco_recipe_part *part = &parser->recipe->part[parser->recipe->n_parts];
-    part->single = single;
+    part->kind = (uint8_t)kind;
     memcpy(part->name, name.text, (size_t)name.length);
     parser->part[parser->recipe->n_parts++] = name;
     return eco_scan_expect(&parser->scan, ']');
@@ -157,6 +235,8 @@ static int parse_head(struct eco_parser *parser)
         if (parse_state(parser) < 0)
             return -1;
     }
+    if (check_kinds(parser) < 0)
+        return -1;
     for (bool more = eco_scan_is(scan, ';'); more; more = eco_scan_is(scan, ',')) {
         eco_scan_next(scan, false);
         if (parse_part(parser) < 0)
@@ -206,6 +286,8 @@ static int parse_line(struct eco_parser *parser)
     line->node = eco_parse_expression(parser);
     if (line->node < 0)
         return -1;
+    if (name.primed && eco_parse_check_state(parser, &name, line->node) < 0)
+        return -1;
     if (name.primed)
         parser->recipe->next[eco_parse_find_state(parser, &name)] = (int16_t)line->node;
     parser->n_lines++;
@@ -227,6 +309,12 @@ static int check_complete(struct eco_parser *parser)
             return eco_scan_fail(&parser->scan, name, false, "'%.*s' is never used", name->length,
                                  name->text);
     }
+    bool keyed = !recipe->matrix;
+    for (int k = 0; k < recipe->n_parts; k++)
+        keyed = keyed || recipe->part[k].kind == ECO_KIND_KEY;
+    if (!keyed)
+        return eco_scan_fail(&parser->scan, &parser->state[1], false,
+                             "a cell with a matrix state has a part of x of size [K]");
     for (int k = 0; k < recipe->n_parts; k++)
         if (!parser->part_used[k])
             return eco_scan_fail(&parser->scan, &parser->part[k], false,

@@ -25,14 +25,21 @@ struct eco_parser {
 
 /* expression.c: parses the right side of line n_lines; -1: failed. */
 int eco_parse_expression(struct eco_parser *parser);
+/* Is the opcode a function of a text?  Those of matrix states are only in cells that have one. */
+static inline bool eco_parse_is_function(const struct eco_recipe *recipe, int op)
+{
+    return eco_opcode_info[op].function && (op < ECO_OP_OUTER || recipe->matrix);
+}
 /* Is the name a word of the language, and so not available? */
-bool eco_parse_reserved(const struct eco_token *token);
+bool eco_parse_reserved(const struct eco_recipe *recipe, const struct eco_token *token);
+/* In a cell with a matrix state: does the state's next value have its kind?  -1: failed. */
+int eco_parse_check_state(struct eco_parser *parser, const struct eco_token *name, int node);
 /* The state, part of x, or line, of this name; -1: none. */
 int eco_parse_find_state(const struct eco_parser *parser, const struct eco_token *token);
 int eco_parse_find_part(const struct eco_parser *parser, const struct eco_token *token);
 int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token *token);
 
 /* suggest.c: fails because there is no such function, and suggests what to write; returns -1. */
-int eco_parse_suggest(struct eco_scanner *scanner, const struct eco_token *token);
+int eco_parse_suggest(struct eco_parser *parser, const struct eco_token *token);
 
 #endif /* ECO_PARSE_H */

@@ -133,7 +133,7 @@ static void print_recipe(struct eco_text *text, const struct eco_recipe *recipe)
         print_state(text, recipe, s);
     for (int k = 0; k < recipe->n_parts; k++)
         eco_text_add(text, "%s%s[%c]", k == 0 ? "\nparts of x: " : ", ", recipe->part[k].name,
-                     recipe->part[k].single ? '1' : 'H');
+                     "H1KV"[recipe->part[k].kind]);
     for (int s = 0; recipe->n_outputs > 1 && s < recipe->n_outputs; s++)
         eco_text_add(text, "%s%s", s == 0 ? "\ny: " : ", ", recipe->state[s]);
     eco_text_add(text, "\nparameters:");
@@ -212,6 +212,31 @@ static void print_saved(struct eco_text *text, const struct eco_lowered *lowered
     eco_text_add(text, "%s\n", lowered->n_saves == 0 ? " nothing" : "");
 }
 
+/* The form of a step of a matrix state, and the values that it adds to those of the text. */
+static void print_rule(struct eco_text *text, const struct eco_recipe *recipe,
+                       const struct eco_matrix_rule *rule)
+{
+    const struct {
+        const char *name;
+        int16_t node;
+    } term[] = {{"decay", rule->decay}, {"read", rule->read}, {"scale", rule->scale},
+                {"other", rule->other}, {"key", rule->key},   {"value", rule->value},
+                {"query", rule->query}, {"out", rule->out}};
+    const char *const S = recipe->state[rule->state];
+    if (rule->refusal != NULL) {
+        eco_text_add(text, "\nno kernel: %s\n", rule->refusal);
+        return;
+    }
+    eco_text_add(text,
+                 "\nstep: u = %s^T read, %s' = decay %s + key (value + scale u)^T + other u^T, "
+                 "out = %s'^T query\n",
+                 S, S, S, S);
+    print_nodes(text, recipe, recipe->node, recipe->n_nodes, rule->n_nodes, false);
+    for (size_t k = 0; k < sizeof term / sizeof *term; k++)
+        if (term[k].node >= 0)
+            eco_text_add(text, "  %s = v%d\n", term[k].name, term[k].node);
+}
+
 bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text)
 {
     struct eco_recipe *recipe = eco_alloc(sizeof *recipe);
@@ -221,6 +246,11 @@ bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text)
         return false;
     memcpy(recipe, &cell->recipe, sizeof *recipe);
     print_recipe(text, recipe);
+    if (recipe->matrix) {
+        print_rule(text, recipe, &cell->rule);
+        eco_free(recipe);
+        return true;
+    }
     if (eco_recipe_gradient(recipe, &adjoint,
                             &error)) /* succeeds, as it did when the cell was parsed */
         print_gradient(text, recipe, &adjoint);

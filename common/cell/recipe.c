@@ -49,6 +49,9 @@ const struct eco_opcode_info eco_opcode_info[ECO_OPCODES] = {
     [ECO_OP_STORE_LINEAR]  = {NULL, 2, false},
     [ECO_OP_STOP]          = {"stop", 1, true},
     [ECO_OP_STORE_COUPLED] = {NULL, 1, false},
+    [ECO_OP_OUTER]         = {"outer", 2, true},
+    [ECO_OP_DOT]           = {"dot", 2, true},
+    [ECO_OP_READ]          = {"read", 2, false},
 };
 // clang-format on
 
@@ -189,5 +192,7 @@ int eco_recipe_add(struct eco_recipe *recipe, struct eco_node node)
     if (node.op == ECO_OP_MEAN)
         node.index = (int16_t)recipe->n_means++;
     recipe->node[recipe->n_nodes] = node;
+    if (recipe->matrix)
+        recipe->kind[recipe->n_nodes] = (uint8_t)eco_recipe_kind(recipe, &node);
     return recipe->n_nodes++;
 }

@@ -63,26 +63,27 @@ static bool alike(const struct eco_token *token, const char *name)
     return *name == 0;
 }
 
-static int fail_with_list(struct eco_scanner *scanner, const struct eco_token *token)
+static int fail_with_list(struct eco_parser *parser, const struct eco_token *token)
 {
     char list[ECO_OPCODES * 10];
     struct eco_text text = {list, sizeof list, 0};
     for (int op = 0; op < ECO_OPCODES; op++)
-        if (eco_opcode_info[op].function)
+        if (eco_parse_is_function(parser->recipe, op))
             eco_text_add(&text, " %s", eco_opcode_info[op].name);
-    return eco_scan_fail(scanner, token, false, "there is no function '%.*s', but%s", token->length,
-                         token->text, list);
+    return eco_scan_fail(&parser->scan, token, false, "there is no function '%.*s', but%s",
+                         token->length, token->text, list);
 }
 
-int eco_parse_suggest(struct eco_scanner *scanner, const struct eco_token *token)
+int eco_parse_suggest(struct eco_parser *parser, const struct eco_token *token)
 {
     for (int op = 0; op < ECO_OPCODES; op++)
-        if (eco_opcode_info[op].function && alike(token, eco_opcode_info[op].name))
-            return eco_scan_fail(scanner, token, false, "there is no function '%.*s', but %s",
+        if (eco_parse_is_function(parser->recipe, op) && alike(token, eco_opcode_info[op].name))
+            return eco_scan_fail(&parser->scan, token, false, "there is no function '%.*s', but %s",
                                  token->length, token->text, eco_opcode_info[op].name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (alike(token, known[i].name))
-            return eco_scan_fail(scanner, token, false, "there is no function '%.*s': write %s",
-                                 token->length, token->text, known[i].text);
-    return fail_with_list(scanner, token);
+            return eco_scan_fail(&parser->scan, token, false,
+                                 "there is no function '%.*s': write %s", token->length,
+                                 token->text, known[i].text);
+    return fail_with_list(parser, token);
 }

@@ -19,7 +19,8 @@ static void add(struct list *list, struct eco_fill fill)
 static size_t state_bytes(const struct eco_problem *problem, int state, int32_t N)
 {
     return (size_t)problem->L * (size_t)problem->D * (size_t)N *
-           (size_t)eco_problem_width(problem, state) * eco_type_bytes(problem->type);
+           (size_t)eco_problem_width(problem, state) *
+           eco_type_bytes(eco_problem_state_type(problem, state));
 }
 
 void eco_compose_empty(struct eco_sequence *sequence, const struct ecornn_plan *plan,
@@ -29,14 +30,14 @@ void eco_compose_empty(struct eco_sequence *sequence, const struct ecornn_plan *
     for (int s = 0; s < plan->problem.cell->recipe.n_states; s++) {
         const size_t bytes = state_bytes(&plan->problem, s, args->N);
         const double start = plan->problem.cell->recipe.start[s];
-        add(&list, args->backward
-                       ? (struct eco_fill){.name = "gradient.dinitial",
-                                           .from_name = "gradient.dfinal",
-                                           .to = args->dinitial[s],
-                                           .from = args->dfinal[s],
-                                           .bytes = bytes}
-                       : (struct eco_fill){"io.final", "io.initial", args->final[s],
-                                           args->initial[s], bytes, start, plan->problem.type});
+        add(&list, args->backward ? (struct eco_fill){.name = "gradient.dinitial",
+                                                      .from_name = "gradient.dfinal",
+                                                      .to = args->dinitial[s],
+                                                      .from = args->dfinal[s],
+                                                      .bytes = bytes}
+                                  : (struct eco_fill){"io.final", "io.initial", args->final[s],
+                                                      args->initial[s], bytes, start,
+                                                      eco_problem_state_type(&plan->problem, s)});
         if (args->backward)
             add(&list, (struct eco_fill){.name = "gradient.dreset_state",
                                          .to = args->dreset_state[s],

@@ -92,7 +92,7 @@ struct eco_view eco_bind_x(const struct eco_layout *layout, const struct eco_arg
     const struct eco_problem *problem = layout->problem;
     const struct binding binding = {.layout = layout, .args = args, .problem = problem};
     const size_t *const rows = gradient ? args->dinput_rows : args->input_rows,
-                        own = eco_problem_is_single(problem, copy) ? 1 : (size_t)problem->H;
+                        own = copy > 0 ? (size_t)eco_problem_part(problem, copy - 1) : 0;
     const int k = copy - 1;
     if (copy == 0 || args->inputs == NULL)
         return eco_view_column(x, (size_t)eco_problem_column(problem, copy));

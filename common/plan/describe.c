@@ -32,13 +32,19 @@ static void describe_tape(struct eco_text *text, const struct ecornn_plan *plan,
         eco_text_add(text, "  ... and %" PRId64 " more\n", ops - shown);
 }
 
-static void describe_cell(struct eco_text *text, const struct ecornn_cell *cell)
+static void describe_cell(struct eco_text *text, const struct eco_problem *problem)
 {
+    const struct ecornn_cell *cell = problem->cell;
     const struct eco_lowered *lowered = &cell->lowered;
-    eco_text_add(
-        text, "cell %s: %d accumulators, %d saved values, %d forward and %d backward stages, %s\n",
-        cell->recipe.name, lowered->n_accs, lowered->n_saves, lowered->n_forward,
-        lowered->n_backward, cell->builtin >= 0 ? "compiled in" : "from text");
+    if (cell->recipe.matrix)
+        eco_text_add(text, "cell %s: a state of %d by %d numbers in each of %d heads, from text\n",
+                     cell->recipe.name, problem->key, eco_problem_head(problem), problem->heads);
+    else
+        eco_text_add(
+            text,
+            "cell %s: %d accumulators, %d saved values, %d forward and %d backward stages, %s\n",
+            cell->recipe.name, lowered->n_accs, lowered->n_saves, lowered->n_forward,
+            lowered->n_backward, cell->builtin >= 0 ? "compiled in" : "from text");
 }
 
 static void describe_reason(struct eco_text *text, const struct ecornn_plan *plan)
@@ -86,15 +92,16 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
     eco_text_add(&text, "%s on %s (%s, %s, %d threads)\n", problem->text, plan->device->info.name,
                  plan->device->info.backend, plan->device->info.variant,
                  plan->device->info.threads);
-    describe_cell(&text, problem->cell);
+    describe_cell(&text, problem);
     if (plan->device->backend->describe != NULL)
         plan->device->backend->describe(plan, &text);
     describe_reason(&text, plan);
     eco_strategies_describe(&text, plan);
     describe_choices(&text, plan);
     describe_bytes(&text, problem);
-    describe_tape(&text, plan, false);
-    if (problem->training)
+    if (!problem->cell->recipe.matrix)
+        describe_tape(&text, plan, false);
+    if (problem->training && !problem->cell->recipe.matrix)
         describe_tape(&text, plan, true);
     eco_text_add(&text, "bytes: weights %zu, workspace %zu, reserve %zu; parameters %zu\n",
                  plan->sizes.weight_bytes, plan->sizes.workspace_bytes, plan->sizes.reserve_bytes,

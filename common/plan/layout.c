@@ -284,6 +284,8 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
                                     : layout->weights_steps + layout->chunk_backward;
     if (!layout->request.plain)
         build_blocks(layout);
+    else if (layout->request.sizes != NULL)
+        layout->request.sizes(layout);
     else if (layout->training)
         layout->reserve_bytes = ECO_MARK_BYTES; /* the reference recomputes everything */
 }

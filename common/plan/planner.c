@@ -33,7 +33,7 @@ static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_a
         return "does not support int8, only int8-weights";
     if (plan->problem.Y != plan->problem.P && plan->device->caps.own_memory)
         return "does not support a y of several states";
-    return algo->refuses(&plan->problem, &plan->device->caps);
+    return eco_algo_refusal(algo, &plan->problem, &plan->device->caps);
 }
 
 /* No algorithm supports it: the reasons in one line. */

@@ -19,24 +19,67 @@ int32_t eco_problem_input(const struct eco_problem *problem, int layer)
     return layer == 0 ? problem->I : problem->D * problem->Y;
 }
 
+/* Numbers of a row in a value of a kind: H; with a matrix state those of all heads. */
+struct extents {
+    const struct ecornn_cell *cell;
+    int64_t H, heads, key;
+};
+
+static int64_t kind_width(const struct extents *of, int kind)
+{
+    const int64_t heads = of->cell->recipe.matrix ? of->heads : 1;
+    const int64_t width[] = {[ECO_KIND_UNITS] = of->H,
+                             [ECO_KIND_NUMBER] = heads,
+                             [ECO_KIND_KEY] = heads * of->key,
+                             [ECO_KIND_VALUE] = of->H,
+                             [ECO_KIND_MATRIX] = of->key * of->H};
+    return width[kind];
+}
+
+static struct extents extents_of(const struct eco_problem *problem)
+{
+    return (struct extents){problem->cell, problem->H, problem->heads, problem->key};
+}
+
+/* The key's width is that of a head's values unless it is said. */
+static struct extents extents_of_desc(const ecornn_desc *desc)
+{
+    const int32_t heads = desc->heads > 1 ? desc->heads : 1;
+    return (struct extents){desc->cell, desc->hidden, heads,
+                            desc->key > 0 ? desc->key : desc->hidden / heads};
+}
+
 /* Columns of the parts of x that come before part `end` of a cell's text. */
-static int64_t parts_width(const struct ecornn_cell *cell, int32_t H, int end)
+static int64_t parts_width(const struct extents *of, int end)
 {
     int64_t width = 0;
     for (int k = 0; k < end; k++)
-        width += cell->recipe.part[k].single ? 1 : H;
+        width += kind_width(of, of->cell->recipe.part[k].kind);
     return width;
 }
 
 /* What a description's x has besides the parts; below 0: too little. */
 static int64_t rest_of(const ecornn_desc *desc)
 {
-    return desc->input - parts_width(desc->cell, desc->hidden, desc->cell->recipe.n_parts);
+    const struct extents of = extents_of_desc(desc);
+    return desc->input - parts_width(&of, desc->cell->recipe.n_parts);
+}
+
+int32_t eco_problem_kind(const struct eco_problem *problem, int kind)
+{
+    const struct extents of = extents_of(problem);
+    return (int32_t)kind_width(&of, kind);
+}
+
+int32_t eco_problem_part(const struct eco_problem *problem, int part)
+{
+    return eco_problem_kind(problem, problem->cell->recipe.part[part].kind);
 }
 
 int32_t eco_problem_parts(const struct eco_problem *problem)
 {
-    return (int32_t)parts_width(problem->cell, problem->H, problem->cell->recipe.n_parts);
+    const struct extents of = extents_of(problem);
+    return (int32_t)parts_width(&of, problem->cell->recipe.n_parts);
 }
 
 int32_t eco_problem_rest(const struct eco_problem *problem, int layer)
@@ -50,19 +93,25 @@ int32_t eco_problem_rest(const struct eco_problem *problem, int layer)
 
 int32_t eco_problem_column(const struct eco_problem *problem, int copy)
 {
-    return copy == 0 ? 0
-                     : eco_problem_rest(problem, 0) +
-                           (int32_t)parts_width(problem->cell, problem->H, copy - 1);
+    const struct extents of = extents_of(problem);
+    return copy == 0 ? 0 : eco_problem_rest(problem, 0) + (int32_t)parts_width(&of, copy - 1);
 }
 
 bool eco_problem_is_single(const struct eco_problem *problem, int copy)
 {
-    return copy > 0 && problem->cell->recipe.part[copy - 1].single;
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    return copy > 0 && recipe->part[copy - 1].kind == ECO_KIND_NUMBER && !recipe->matrix;
 }
 
 int32_t eco_problem_width(const struct eco_problem *problem, int state)
 {
-    return state == 0 ? problem->P : problem->H;
+    return state == 0 ? problem->P
+                      : eco_problem_kind(problem, problem->cell->recipe.state_kind[state]);
+}
+
+ecornn_type eco_problem_state_type(const struct eco_problem *problem, int state)
+{
+    return problem->cell->recipe.matrix && state > 0 ? eco_type_sum(problem->type) : problem->type;
 }
 
 int32_t eco_problem_columns(const struct eco_problem *problem, int operand)
@@ -194,6 +243,13 @@ static void print_direction(struct eco_text *text, const void *of)
     const struct eco_problem *problem = of;
     if (problem->D == 2 || problem->reverse)
         eco_text_add(text, problem->D == 2 ? "/bi" : "/rev");
+}
+
+static void print_key(struct eco_text *text, const void *of)
+{
+    const struct eco_problem *problem = of;
+    if (problem->key != (problem->cell->recipe.matrix ? eco_problem_head(problem) : 0))
+        eco_text_add(text, "/key:%d", problem->key);
 }
 
 static void print_projection(struct eco_text *text, const void *of)
@@ -353,6 +409,43 @@ static ecornn_status check_heads(const ecornn_desc *desc)
     return ECORNN_OK;
 }
 
+/* What a cell with a matrix state does not have, and the size of the state. */
+static ecornn_status check_matrix(const ecornn_desc *desc)
+{
+    enum { WITHOUT = ECORNN_BIDIRECTIONAL | ECORNN_TANGENT | ECORNN_GROUPED_INPUT | ECORNN_INT8 };
+    const char *const name = desc->cell->recipe.name;
+    const struct extents of = extents_of_desc(desc);
+    const ecornn_type save = desc->save_type;
+    if ((desc->flags & WITHOUT) != 0 || desc->weight_type != 0 ||
+        (save != 0 && save != eco_problem_type(desc)))
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "cell %s has a matrix state, which goes without ECORNN_BIDIRECTIONAL, "
+                        "ECORNN_TANGENT, ECORNN_GROUPED_INPUT, ECORNN_INT8, weight_type and "
+                        "save_type",
+                        name);
+    if (desc->layers > 1 || desc->models > 1)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "layers is %d and models %d, must be at most 1 for cell %s, which has a "
+                        "matrix state",
+                        desc->layers, desc->models, name);
+    if (of.key * of.H > INT32_MAX || of.key * of.heads > INT32_MAX)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "key is %" PRId64 ": the states of a row would have %" PRId64
+                        " numbers, at most %d",
+                        of.key, of.key * of.H, INT32_MAX);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_key(const ecornn_desc *desc)
+{
+    if (desc->cell->recipe.matrix)
+        return check_matrix(desc);
+    return desc->key == 0 ? ECORNN_OK
+                          : eco_fail(ECORNN_BAD_ARGUMENT,
+                                     "key is %d, but cell %s has no matrix state: must be 0",
+                                     desc->key, desc->cell->recipe.name);
+}
+
 static ecornn_status check_desc(const ecornn_desc *desc)
 {
     if (desc->cell == NULL)
@@ -373,9 +466,12 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     status = check_flags(desc);
     if (status != ECORNN_OK)
         return status;
-    if (desc->reserved != 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "reserved is %d, must be 0", desc->reserved);
+    if (desc->reserved != 0 || desc->reserved2 != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "reserved is %d and reserved2 %d, must be 0",
+                        desc->reserved, desc->reserved2);
     status = check_heads(desc);
+    if (status == ECORNN_OK)
+        status = check_key(desc);
     if (status != ECORNN_OK)
         return status;
     if (desc->proj != 0 && !desc->cell->lowered.projectable)
@@ -434,6 +530,8 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .memory_limit = desc->memory_limit,
     };
     eco_options_build(&eco_problem_grammar, problem, desc);
+    if (desc->cell->recipe.matrix && problem->key == 0)
+        problem->key = eco_problem_head(problem);
     if (type == ECORNN_F64 || problem->param_type == 0)
         problem->param_type = type == ECORNN_F64 ? ECORNN_F64 : ECORNN_F32;
     write_text(problem);

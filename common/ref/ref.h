@@ -40,7 +40,7 @@ struct eco_reference {
     double *dstart[ECO_MAX_STATES];
     double *value, *dvalue;      /* [n_nodes,width]: for one row of one step */
     double *operand;             /* [width or inputs]: operand of a product, as it is stored */
-    int32_t width;               /* width of a node's row: the larger of H and P */
+    int32_t width;               /* width of a node's row: the largest of H, P and states */
     bool live[ECO_MAX_NODES];    /* does a next state depend on the node?                       */
     int8_t chain[ECO_MAX_NODES]; /* chained: the accumulator that the node belongs to, or -1 */
     int16_t last[ECO_MAX_ACCS]; /* its last product, which holds the sum; its other members are 0 */
@@ -104,6 +104,8 @@ void eco_reference_load_state(const struct eco_reference *run, double *to, const
 /* The same; NULL: the cell's start value. */
 void eco_reference_begin_state(const struct eco_reference *run, double *to, const void *array,
                                int s, int32_t n);
+/* The same after a reset. */
+void eco_reference_begin_again(const struct eco_reference *run, double *to, int s, int32_t n);
 void eco_reference_store_state(const struct eco_reference *run, void *array, const double *from,
                                int s, int32_t n);
 /* A state of every step in a caller's array [L*D,T,N,width]: adds it to `to`, or stores it. */
@@ -145,6 +147,16 @@ static inline void eco_reference_sum_add(struct eco_reference *run, size_t at, d
 void eco_reference_sum_row(struct eco_reference *run);
 void eco_reference_sum_pair(struct eco_reference *run);
 void eco_reference_sum_end(struct eco_reference *run);
+
+/* ref_matrix.c: in a cell with a matrix state, the value of a node that sums or multiplies across a
+ * head, and its sweep: adds the gradient to that of its arguments.  value, dvalue: [n_nodes,width].
+ */
+bool eco_reference_is_across(const struct eco_recipe *recipe, const struct eco_node *node);
+void eco_reference_across(struct eco_reference *run, int node);
+void eco_reference_sweep_across(struct eco_reference *run, int node);
+/* Numbers of a node's value, and which of an argument's meets number j of it. */
+int32_t eco_reference_size(const struct eco_reference *run, int node);
+int32_t eco_reference_place(const struct eco_reference *run, int argument, int node, int32_t j);
 
 /* ref_step.c: computes the next states of a row, projection included. */
 void eco_reference_forward(struct eco_reference *run, const struct eco_reference_row *row);

@@ -51,18 +51,28 @@ bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n)
 }
 
 /* n elements of an array from index `from` on; NULL: zeros. */
+static void load_as(ecornn_type type, double *to, const void *array, size_t from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = array ? eco_type_get(array, from + i, type) : 0;
+}
+
 static void load(const struct eco_reference *run, double *to, const void *array, size_t from,
                  size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        to[i] = array ? eco_type_get(array, from + i, run->problem->type) : 0;
+    load_as(run->problem->type, to, array, from, n);
+}
+
+static void store_as(ecornn_type type, void *array, size_t to, const double *from, size_t n)
+{
+    for (size_t i = 0; array && i < n; i++)
+        eco_type_set(array, to + i, type, from[i]);
 }
 
 static void store(const struct eco_reference *run, void *array, size_t to, const double *from,
                   size_t n)
 {
-    for (size_t i = 0; array && i < n; i++)
-        eco_type_set(array, to + i, run->problem->type, from[i]);
+    store_as(run->problem->type, array, to, from, n);
 }
 
 void eco_reference_round_row(void *to, ecornn_type to_type, const void *from, ecornn_type from_type,
@@ -125,8 +135,7 @@ void eco_reference_store_sequence(const struct eco_reference *run, void *array, 
 /* Elements from one row of part k's array to the next. */
 static size_t part_row(const struct eco_reference *run, const size_t *rows, int k)
 {
-    const size_t own = run->problem->cell->recipe.part[k].single ? 1 : (size_t)run->problem->H;
-    return rows && rows[k] ? rows[k] : own;
+    return rows && rows[k] ? rows[k] : (size_t)eco_problem_part(run->problem, k);
 }
 
 /* The columns of part k, or of what precedes all parts, k = -1, in a row of x. */
@@ -136,7 +145,7 @@ static size_t part_columns(const struct eco_reference *run, int k, size_t *width
     size_t end = (size_t)run->problem->I, first = end;
     for (int j = recipe->n_parts - 1; j >= 0 && j >= k; j--) {
         end = first;
-        first -= recipe->part[j].single ? 1 : (size_t)run->problem->H;
+        first -= (size_t)eco_problem_part(run->problem, j);
     }
     *width = k < 0 ? first : end - first;
     return k < 0 ? 0 : first;
@@ -198,22 +207,30 @@ static size_t callers_state(const struct eco_reference *run, int s, int32_t n)
 void eco_reference_load_state(const struct eco_reference *run, double *to, const void *array, int s,
                               int32_t n)
 {
-    load(run, to, array, callers_state(run, s, n), (size_t)eco_problem_width(run->problem, s));
+    load_as(eco_problem_state_type(run->problem, s), to, array, callers_state(run, s, n),
+            (size_t)eco_problem_width(run->problem, s));
 }
 
 void eco_reference_begin_state(const struct eco_reference *run, double *to, const void *array,
                                int s, int32_t n)
 {
-    const double start = eco_type_round(run->problem->cell->recipe.start[s], run->problem->type);
+    const double start = eco_type_round(run->problem->cell->recipe.start[s],
+                                        eco_problem_state_type(run->problem, s));
     eco_reference_load_state(run, to, array, s, n);
     for (int32_t i = 0; array == NULL && i < eco_problem_width(run->problem, s); i++)
         to[i] = start;
 }
 
+void eco_reference_begin_again(const struct eco_reference *run, double *to, int s, int32_t n)
+{
+    eco_reference_begin_state(run, to, run->args->reset_state[s], s, n);
+}
+
 void eco_reference_store_state(const struct eco_reference *run, void *array, const double *from,
                                int s, int32_t n)
 {
-    store(run, array, callers_state(run, s, n), from, (size_t)eco_problem_width(run->problem, s));
+    store_as(eco_problem_state_type(run->problem, s), array, callers_state(run, s, n), from,
+             (size_t)eco_problem_width(run->problem, s));
 }
 
 static size_t callers_states(const struct eco_reference *run, int s,
@@ -229,7 +246,7 @@ void eco_reference_add_states(const struct eco_reference *run, double *to, const
 {
     const size_t from = callers_states(run, s, row);
     for (size_t i = 0; array && i < (size_t)eco_problem_width(run->problem, s); i++)
-        to[i] += eco_type_get(array, from + i, run->problem->type);
+        to[i] += eco_type_get(array, from + i, eco_problem_state_type(run->problem, s));
 }
 
 void eco_reference_show(const struct eco_reference *run, void *array, const double *from, int s,
@@ -237,7 +254,7 @@ void eco_reference_show(const struct eco_reference *run, void *array, const doub
 {
     const size_t to = callers_states(run, s, row);
     for (size_t i = 0; array && i < (size_t)eco_problem_width(run->problem, s); i++)
-        eco_type_set(array, to + i, run->problem->type, from ? from[i] : 0);
+        eco_type_set(array, to + i, eco_problem_state_type(run->problem, s), from ? from[i] : 0);
 }
 
 void eco_reference_move_states(struct eco_reference *run, bool out)

@@ -44,7 +44,8 @@ static const struct eco_algo graph = {.name = "graph",
                                       .refuses = refuses,
                                       .request = request,
                                       .estimate = estimate,
-                                      .run = run_graph};
+                                      .run = run_graph,
+                                      .cells = ECO_CELLS_ALL};
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 

@@ -21,9 +21,13 @@ static double *take(struct arena *arena, size_t planes, size_t rows, size_t widt
     return taken;
 }
 
-static size_t states_width(const struct eco_problem *problem)
+/* The width of the first `count` states together. */
+static size_t states_width(const struct eco_problem *problem, int count)
 {
-    return (size_t)problem->P + (size_t)(problem->cell->recipe.n_states - 1) * (size_t)problem->H;
+    size_t width = 0;
+    for (int s = 0; s < count; s++)
+        width += (size_t)eco_problem_width(problem, s);
+    return width;
 }
 
 static void take_all(struct eco_reference *run, struct arena *arena)
@@ -39,7 +43,8 @@ static void take_all(struct eco_reference *run, struct arena *arena)
     run->dchain = take(arena, 1, 1, elements);
     run->inputs = take(arena, T, N, I);
     take(arena, L * T, N, output);
-    run->states = take(arena, L * D * (T + 1), N, states_width(problem));
+    run->states =
+        take(arena, L * D * (T + 1), N, states_width(problem, problem->cell->recipe.n_states));
     run->dinput = take(arena, T, N, I > output ? I : output);
     run->doutput = take(arena, T, N, I > output ? I : output);
     for (int s = 0; s < ECO_MAX_STATES; s++) {
@@ -85,8 +90,8 @@ double *eco_reference_state(const struct eco_reference *run, int s, int32_t plan
     const struct eco_problem *problem = run->problem;
     const size_t rows = ((size_t)run->T + 1) * (size_t)run->N;
     const size_t pair = (size_t)run->layer * (size_t)problem->D + (size_t)run->d;
-    const size_t before = s == 0 ? 0 : (size_t)problem->P + (size_t)(s - 1) * (size_t)problem->H;
-    return run->states + rows * (pair * states_width(problem) + before) +
+    const size_t all = states_width(problem, problem->cell->recipe.n_states);
+    return run->states + rows * (pair * all + states_width(problem, s)) +
            ((size_t)plane * (size_t)run->N + (size_t)n) * (size_t)eco_problem_width(problem, s);
 }
 

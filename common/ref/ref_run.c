@@ -72,7 +72,7 @@ static struct eco_reference_row row_of(const struct eco_reference *run, int32_t 
         row.next[s] = eco_reference_state(run, s, eco_reference_plane(run, k + 1), n);
         if (!eco_reference_resets(run, t, n))
             continue;
-        eco_reference_begin_state(run, run->start[s], run->args->reset_state[s], s, n);
+        eco_reference_begin_again(run, run->start[s], s, n);
         row.state[s] = run->start[s];
     }
     return row;
@@ -317,6 +317,9 @@ ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco
                                 .N = args->N,
                                 .state_rows = args->N,
                                 .width = problem->H > problem->P ? problem->H : problem->P};
+    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+        if (eco_problem_width(problem, s) > run.width)
+            run.width = eco_problem_width(problem, s);
     void *block;
     const ecornn_status status = eco_reference_allocate(&run, &block);
     if (status != ECORNN_OK)

@@ -84,20 +84,35 @@ static void evaluate_mean(const struct node_at *at)
     }
 }
 
+static int32_t place_of(const struct node_at *at, int argument, int32_t j)
+{
+    const uint8_t *const kind = at->run->problem->cell->recipe.kind;
+    return kind[argument] == kind[at->index] ? j
+                                             : eco_reference_place(at->run, argument, at->index, j);
+}
+
+/* The number of an argument that meets number j of the node; -1: 0. */
+static double argument_of(const struct node_at *at, int argument, int32_t j)
+{
+    return argument < 0 ? 0 : value_of(at->run, argument)[place_of(at, argument, j)];
+}
+
 /* Copies the value of stop().  On request the run writes such values, or takes written ones. */
 static void evaluate_copy(const struct node_at *at, int from)
 {
     struct eco_arithmetic *arithmetic = &at->run->arithmetic;
     double *value = value_of(at->run, at->index);
-    const size_t bytes = (size_t)at->run->problem->H * sizeof *value;
-    memcpy(value, value_of(at->run, from), bytes);
+    const int32_t size = eco_reference_size(at->run, at->index);
+    const size_t bytes = (size_t)size * sizeof *value;
+    for (int32_t j = 0; j < size; j++)
+        value[j] = argument_of(at, from, j);
     if (at->node->op != ECO_OP_STOP || arithmetic->stopped == NULL)
         return;
     if (arithmetic->holds)
         memcpy(value, arithmetic->stopped, bytes);
     else
         memcpy(arithmetic->stopped, value, bytes);
-    arithmetic->stopped += at->run->problem->H;
+    arithmetic->stopped += size;
 }
 
 static void evaluate_elements(const struct node_at *at)
@@ -109,11 +124,11 @@ static void evaluate_elements(const struct node_at *at)
         evaluate_copy(at, same);
         return;
     }
-    const double *a = node->a < 0 ? NULL : value_of(run, node->a);
-    const double *b = node->b < 0 ? NULL : value_of(run, node->b);
-    const double *c = node->c < 0 ? NULL : value_of(run, node->c);
     double *value = value_of(run, at->index);
-    for (int32_t j = 0; j < run->problem->H; j++) {
+    const int32_t size = eco_reference_size(run, at->index);
+    for (int32_t j = 0; j < size; j++) {
+        const double a = argument_of(at, node->a, j), b = argument_of(at, node->b, j),
+                     c = argument_of(at, node->c, j);
         if (node->op == ECO_OP_CONST)
             value[j] = rounded(run, node->value);
         else if (node->op == ECO_OP_VECTOR)
@@ -122,10 +137,9 @@ static void evaluate_elements(const struct node_at *at)
         else if (node->op == ECO_OP_BERNOULLI)
             value[j] = rounded(run, bernoulli(at, j));
         else if (eco_reference_approximates(node->op))
-            value[j] = eco_round_function(&run->arithmetic, eco_opcode_value(node->op, a[j], 0, 0));
+            value[j] = eco_round_function(&run->arithmetic, eco_opcode_value(node->op, a, 0, 0));
         else
-            value[j] =
-                rounded(run, eco_opcode_value(node->op, a ? a[j] : 0, b ? b[j] : 0, c ? c[j] : 0));
+            value[j] = rounded(run, eco_opcode_value(node->op, a, b, c));
     }
 }
 
@@ -164,7 +178,7 @@ static int32_t column_of(const struct eco_reference *run, int copy)
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     int32_t column = copy == 0 ? 0 : eco_problem_input(run->problem, run->layer);
     for (int k = recipe->n_parts; copy > 0 && k >= copy; k--)
-        column -= recipe->part[k - 1].single ? 1 : run->problem->H;
+        column -= eco_problem_part(run->problem, k - 1);
     return column;
 }
 
@@ -172,8 +186,12 @@ static void copy_x(const struct eco_reference *run, const struct eco_reference_r
                    double *out)
 {
     const double *from = row->x + column_of(run, copy);
-    for (int32_t j = 0; j < run->problem->H; j++)
-        out[j] = from[eco_problem_is_single(run->problem, copy) ? 0 : j];
+    const struct eco_problem *problem = run->problem;
+    const bool single = eco_problem_is_single(problem, copy);
+    const int32_t width =
+        problem->cell->recipe.matrix ? eco_problem_part(problem, copy - 1) : problem->H;
+    for (int32_t j = 0; j < width; j++)
+        out[j] = from[single ? 0 : j];
 }
 
 /* Sums an accumulator in one chain: its bias, W x or a part of x, each R e. */
@@ -232,6 +250,8 @@ static void evaluate(struct eco_reference *run, const struct eco_reference_row *
             memset(value_of(run, i), 0, (size_t)run->problem->H * sizeof(double));
         else if (node->op == ECO_OP_X)
             copy_x(run, row, node->index, value_of(run, i));
+        else if (eco_reference_is_across(recipe, node))
+            eco_reference_across(run, i);
         else if (node->op == ECO_OP_MEAN)
             evaluate_mean(&at);
         else
@@ -253,7 +273,8 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
                                    problem->P, eco_reference_operand(run, next, problem->H),
                                    problem->H);
         else
-            memcpy(row->next[s], next, (size_t)problem->H * sizeof(double));
+            memcpy(row->next[s], next,
+                   (size_t)eco_reference_size(run, recipe->next[s]) * sizeof(double));
         for (int32_t j = 0; run->narrow[s] && j < eco_problem_width(problem, s); j++)
             row->next[s][j] = stored(run, row->next[s][j]);
     }
@@ -261,15 +282,19 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+static double *dargument_of(const struct node_at *at, int argument, int32_t j)
+{
+    return argument < 0 ? NULL : dvalue_of(at->run, argument) + place_of(at, argument, j);
+}
+
 /* Adds the gradient g of one unit of a node to its arguments.  An argument that was not selected
  * gets nothing, because 0 times an infinity would not be 0. */
 static void sweep_unit(const struct node_at *at, int32_t j, double g)
 {
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
-    const double a = value_of(run, node->a)[j], b = node->b < 0 ? 0 : value_of(run, node->b)[j];
-    double *da = dvalue_of(run, node->a) + j;
-    double *db = node->b < 0 ? NULL : dvalue_of(run, node->b) + j;
+    const double a = argument_of(at, node->a, j), b = argument_of(at, node->b, j);
+    double *const da = dargument_of(at, node->a, j), *const db = dargument_of(at, node->b, j);
     switch (node->op) {
     case ECO_OP_ADD:
         add_to(run, da, g);
@@ -294,7 +319,7 @@ static void sweep_unit(const struct node_at *at, int32_t j, double g)
         add_to(run, a > b ? da : db, g);
         break;
     case ECO_OP_SELECT:
-        add_to(run, a > 0 ? db : dvalue_of(run, node->c) + j, g);
+        add_to(run, a > 0 ? db : dargument_of(at, node->c, j), g);
         break;
     default:
         add_to(run, da,
@@ -349,7 +374,7 @@ static void sweep_node(const struct node_at *at)
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
     double *dvalue = dvalue_of(run, at->index);
-    const int32_t H = run->problem->H;
+    const int32_t H = eco_reference_size(run, at->index);
     const bool sum = node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT ||
                      node->op == ECO_OP_VECTOR || node->op == ECO_OP_X;
     for (int32_t j = 0; sum && j < H; j++) /* dacc is an operand of the backward products */
@@ -360,7 +385,7 @@ static void sweep_node(const struct node_at *at)
     case ECO_OP_STOP:
         break;
     case ECO_OP_STATE:
-        for (int32_t j = 0; j < operand_width(run->problem, at->index); j++)
+        for (int32_t j = 0; j < eco_problem_width(run->problem, node->index); j++)
             add_to(run, &run->carry[node->index][j], dvalue[j]);
         break;
     case ECO_OP_VECTOR:
@@ -381,7 +406,13 @@ static void sweep_node(const struct node_at *at)
         sweep_product(at, dvalue);
         break;
     case ECO_OP_MEAN:
-        sweep_mean(at, dvalue);
+    case ECO_OP_DOT:
+    case ECO_OP_OUTER:
+    case ECO_OP_READ:
+        if (eco_reference_is_across(&run->problem->cell->recipe, node))
+            eco_reference_sweep_across(run, at->index);
+        else
+            sweep_mean(at, dvalue);
         break;
     default:
         for (int32_t j = 0; j < H; j++)
@@ -406,7 +437,7 @@ static void seed_sweep(struct eco_reference *run)
                          eco_reference_operand(run, value_of(run, recipe->next[s]), problem->H),
                          run->carry[s], dnext});
         else
-            for (int32_t j = 0; j < problem->H; j++)
+            for (int32_t j = 0; j < eco_problem_width(problem, s); j++)
                 add_to(run, &dnext[j], run->carry[s][j]);
         memset(run->carry[s], 0, (size_t)run->width * sizeof *run->carry[s]);
     }
@@ -437,17 +468,18 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
         double *value = value_of(run, i);
         const uint8_t op = at.node->op;
         const bool copied = op == ECO_OP_STATE && (at.node->index == 0 || run->arithmetic.lean);
-        for (int32_t j = 0; (run->saved[i] || copied) && j < run->problem->H; j++)
+        const int32_t size = eco_reference_size(run, i);
+        for (int32_t j = 0; (run->saved[i] || copied) && j < size; j++)
             value[j] = stored(run, value[j]);
         if (!run->saved[i] && op != ECO_OP_STATE && op != ECO_OP_X && op != ECO_OP_INPUT &&
-            op != ECO_OP_PRODUCT && op != ECO_OP_MEAN)
+            op != ECO_OP_PRODUCT && op != ECO_OP_MEAN && op < ECO_OP_OUTER)
             evaluate_elements(&at);
         for (int s = 0; s < recipe->n_states; s++)
-            for (int32_t j = 0; recipe->next[s] == i && j < run->problem->H; j++)
+            for (int32_t j = 0; recipe->next[s] == i && j < size; j++)
                 value[j] = s == 0 && run->problem->projected ? stored(run, value[j])
                            : s == 0 || run->arithmetic.lean  ? stored(run, row->next[s][j])
                                                              : row->next[s][j];
-        for (int32_t j = 0; is_narrowed(run, i) && j < run->problem->H; j++)
+        for (int32_t j = 0; is_narrowed(run, i) && j < size; j++)
             value[j] = eco_round_saved(&run->arithmetic, value[j]);
     }
 }

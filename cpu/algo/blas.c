@@ -53,5 +53,5 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_cpu_request_carried(problem, caps, &request->cpu);
 }
 
-const struct eco_algo eco_algo_blas = {"blas",           refuses,          request,
-                                       eco_cpu_estimate, eco_cpu_run_tape, NULL};
+const struct eco_algo eco_algo_blas = {
+    "blas", refuses, request, eco_cpu_estimate, eco_cpu_run_tape, NULL, ECO_CELLS_OF_UNITS};

@@ -219,5 +219,5 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         request_narrow(request, problem, caps);
 }
 
-const struct eco_algo eco_algo_packed = {"packed",         refuses,          request,
-                                         eco_cpu_estimate, eco_cpu_run_tape, NULL};
+const struct eco_algo eco_algo_packed = {
+    "packed", refuses, request, eco_cpu_estimate, eco_cpu_run_tape, NULL, ECO_CELLS_OF_UNITS};

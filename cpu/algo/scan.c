@@ -79,4 +79,5 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     return 0.95 * base_of(problem, caps)->estimate(problem, caps);
 }
 
-const struct eco_algo eco_algo_scan = {"scan", refuses, request, estimate, eco_cpu_run_tape, NULL};
+const struct eco_algo eco_algo_scan = {"scan",           refuses, request,           estimate,
+                                       eco_cpu_run_tape, NULL,    ECO_CELLS_OF_UNITS};

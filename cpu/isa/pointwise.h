@@ -139,6 +139,7 @@ struct eco_byte_kernels;
 struct eco_pair_rows;
 struct eco_lanes_code;        /* common/plan/lanes.h */
 struct eco_attention_kernels; /* cpu/attention/attention.h */
+struct eco_matrix_kernels;    /* cpu/matrix/matrix.h */
 
 /* An instruction set: isa.h lists them. f64 is the same plain C in all of them. */
 struct eco_isa {
@@ -154,6 +155,7 @@ struct eco_isa {
     const struct eco_lanes_code *lanes;
     const struct eco_pair_rows *pair_rows; /* for dot, amx */
     const struct eco_attention_kernels *attention;
+    const struct eco_matrix_kernels *matrix;
     bool fused; /* has a fused multiply-add: all sets that have one give the same bits, and so do
                    all sets without */
 };

@@ -96,4 +96,15 @@ static inline void v_transpose(vecu line[4], const char *from, size_t row)
     line[3] = (vecu)_mm256_unpackhi_epi64(c, d);
 }
 
+/* vec_sums.h */
+#define VEC_HAS_HALVES
+static inline vec v_halves(vec a, vec b, int h)
+{
+    if (h == 4)
+        return _mm256_blend_ps(a, b, 0xf0) + _mm256_permute2f128_ps(a, b, 0x21);
+    if (h == 2)
+        return _mm256_blend_ps(a, b, 0xcc) + (vec)_mm256_shuffle_pd((__m256d)a, (__m256d)b, 0x5);
+    return _mm256_blend_ps(a, b, 0xaa) + _mm256_permute_ps(_mm256_blend_ps(a, b, 0x55), 0xb1);
+}
+
 #endif /* ECO_VEC_AVX2_H */

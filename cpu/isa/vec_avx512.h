@@ -116,4 +116,22 @@ static inline void v_transpose(vecu line[4], const char *from, size_t row)
     line[3] = (vecu)_mm512_unpackhi_epi64(c, d);
 }
 
+/* vec_sums.h */
+#define VEC_HAS_HALVES
+static inline vec v_halves(vec a, vec b, int h)
+{
+    const __m512i fours =
+        _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+    const __m512i ones =
+        _mm512_setr_epi32(1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
+    if (h == 8)
+        return _mm512_mask_blend_ps(0xff00, a, b) + _mm512_shuffle_f32x4(a, b, 0x4e);
+    if (h == 4)
+        return _mm512_mask_blend_ps(0xf0f0, a, b) + _mm512_permutex2var_ps(a, fours, b);
+    if (h == 2)
+        return _mm512_mask_blend_ps(0xcccc, a, b) +
+               (vec)_mm512_shuffle_pd((__m512d)a, (__m512d)b, 0x55);
+    return _mm512_mask_blend_ps(0xaaaa, a, b) + _mm512_permutex2var_ps(a, ones, b);
+}
+
 #endif /* ECO_VEC_AVX512_H */

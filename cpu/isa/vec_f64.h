@@ -98,4 +98,11 @@ static inline vec v_sigmoid(vec a)
     return (a < 0 ? e : 1) / (1 + e);
 }
 
+/* vec_sums.h: never called with one lane. */
+#define VEC_HAS_HALVES
+static inline vec v_halves(vec a, vec b, int h)
+{
+    return h ? a + b : a;
+}
+
 #endif /* ECO_VEC_F64_H */

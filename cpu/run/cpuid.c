@@ -27,6 +27,7 @@
 #include "cpu/run/cpuid.h"
 #include "cpu/attention/attention.h"
 #include "cpu/isa/isa.h"
+#include "cpu/matrix/matrix.h"
 
 /* ---- instruction sets ------------------------------------------------------------------------ */
 
@@ -168,7 +169,8 @@ static void model_name(char name[49])
     .f32 = &eco_kernels_##set, .f64 = &eco_kernels_f64, .bf16 = &eco_kernels_narrow_##set,         \
     .tile = &eco_tile_##set, .narrow = &eco_narrow_##set, .narrow_rows = &eco_rows_##set,          \
     .bytes = &eco_bytes_##bytes_,                                                                  \
-    .lanes = &eco_lanes_##set, .attention = &eco_attention_##set, .fused = fused_
+    .lanes = &eco_lanes_##set, .attention = &eco_attention_##set, .matrix = &eco_matrix_##set,     \
+    .fused = fused_
 /* clang-format on */
 
 /* Every set that was built, best first. */

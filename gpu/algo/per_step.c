@@ -275,7 +275,7 @@ static void choices(const struct ecornn_plan *plan, struct eco_text *text)
 }
 
 const struct eco_gpu_family eco_family_step = {
-    {"step", refuses, request, estimate, eco_gpu_run_step, eco_step_fit},
+    {"step", refuses, request, estimate, eco_gpu_run_step, eco_step_fit, ECO_CELLS_OF_UNITS},
     prepare,
     describe,
     choices};

@@ -143,7 +143,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 }
 
 const struct eco_gpu_family eco_family_fused = {
-    {"fused", refuses, request, estimate, eco_gpu_run_fused, eco_step_fit},
+    {"fused", refuses, request, estimate, eco_gpu_run_fused, eco_step_fit, ECO_CELLS_OF_UNITS},
     eco_fused_prepare,
     eco_fused_describe,
     eco_fused_write_choices};

@@ -267,8 +267,9 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_persistent_fit_chunks(problem, caps, request);
 }
 
-const struct eco_gpu_family eco_family_persistent = {
-    {"persistent", refuses, request, estimate, eco_gpu_run_persistent, eco_step_fit},
-    eco_persistent_prepare,
-    eco_persistent_describe,
-    eco_persistent_write_choices};
+const struct eco_gpu_family eco_family_persistent = {{"persistent", refuses, request, estimate,
+                                                      eco_gpu_run_persistent, eco_step_fit,
+                                                      ECO_CELLS_OF_UNITS},
+                                                     eco_persistent_prepare,
+                                                     eco_persistent_describe,
+                                                     eco_persistent_write_choices};

@@ -97,7 +97,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 }
 
 const struct eco_gpu_family eco_family_scan = {
-    {"scan", refuses, request, estimate, eco_gpu_run_scan, fit},
+    {"scan", refuses, request, estimate, eco_gpu_run_scan, fit, ECO_CELLS_OF_UNITS},
     eco_scan_prepare,
     eco_scan_describe,
     NULL};

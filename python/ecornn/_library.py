@@ -31,19 +31,20 @@ IO_BYTES, GRADIENT_BYTES = IO.size, GRADIENT.size
 
 
 def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4, first=(0, 0), params=0, layers=0,
-            tangent=0, rows=(0, 0)) -> bytes:
+            tangent=0, rows=(0, 0), inputs=(0, 0)) -> bytes:
     """ecornn_io: its fields in the order of _structs.IO up to reserve_bytes; the others by name, of
-    which resets includes reset_state, first is a step and a row, and rows includes streams."""
+    which resets includes reset_state, first is a step and a row, rows includes streams, and inputs
+    input_rows."""
     return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first, params, 0, layers, tangent,
-                   *rows, 0, 0, 0)
+                   *rows, 0, *inputs)
 
 
 def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4, layers=0, tangent=0,
-                  dparams=0) -> bytes:
+                  dparams=0, dinputs=0) -> bytes:
     """ecornn_gradient: its fields in the order of _structs.GRADIENT up to add; the others by name,
     those of states as tuples of four."""
     return GRADIENT.pack(GRADIENT_BYTES, *fields, 0, *dreset_state, *dstates, layers, tangent,
-                         dparams, 0, 0)
+                         dparams, dinputs, 0)
 
 
 def address_of(packed: bytes) -> int:
@@ -95,6 +96,7 @@ _FUNCTIONS = {
     "ecornn_plan_print": (c_int, [c_void_p, c_char_p, c_size_t]),
     "ecornn_plan_layer": (_STATUS, [c_void_p, c_int, POINTER(c_void_p)]),
     "ecornn_run_sizes": (_STATUS, [c_void_p, c_int32, c_int32, POINTER(Sizes)]),
+    "ecornn_plan_state": (_STATUS, [c_void_p, c_int, POINTER(c_size_t), POINTER(c_int)]),
     "ecornn_bucket": (c_int32, [c_int32]),
     "ecornn_param_get": (_STATUS, [c_void_p, c_int, POINTER(Param)]),
     "ecornn_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

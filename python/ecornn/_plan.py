@@ -77,6 +77,25 @@ def outputs(text: str) -> int:
     return 1 + cell_print(text).partition("\ny: ")[2].partition("\n")[0].count(",")
 
 
+@lru_cache(1024)
+def parts(text: str) -> tuple[tuple[str, str], ...]:
+    """Name and size of each part of x of a cell, as its text writes them: 1, H, or K or V of a head."""
+    found = cell_print(text).partition("\nparts of x: ")[2].partition("\n")[0]
+    return tuple(tuple(part[:-1].split("[")) for part in found.split(", ") if part)
+
+
+def key_of(text: str, input: int, hidden: int, heads: int) -> int:
+    """K of a cell with a matrix state, from the width of x, which is all parts; 0 of other cells."""
+    sizes = [size for _, size in parts(text)]
+    if "K" not in sizes:
+        return 0
+    key, left = divmod(input - sizes.count("V") * hidden - sizes.count("1") * heads, sizes.count("K") * heads)
+    if left or key < 1:
+        widths = " + ".join({"1": "heads", "K": "heads*K", "V": "hidden"}[size] for size in sizes)
+        raise lib.BY_STATUS[1](f"the width of x is {input}, must be {widths}, of hidden {hidden} and heads {heads}")
+    return key
+
+
 def cell_names() -> list[str]:
     """The names of the built-in cells."""
     names, name = [], ctypes.c_char_p()
@@ -220,6 +239,7 @@ class Plan(Made):
             cell=cell(shape.cell), input=shape.input, hidden=shape.hidden, proj=shape.proj,
             layers=shape.layers, steps=steps, batch=batch, type=type, param_type=params,
             weight_type=shape.weight_type, heads=shape.heads, models=shape.models,
+            key=key_of(shape.cell, shape.input, shape.hidden, shape.heads),
             dropout=shape.dropout if training else 0.0,
             flags=shape.flags | flags | shape.direction | lib.BATCH_MAJOR * shape.batch_major
             | (lib.TRAINING | shape.save if training else 0) | lib.MEASURE * (measure > 0),
@@ -247,6 +267,14 @@ class Plan(Made):
             sizes = lib.Sizes()
             check(library.ecornn_run_sizes(self.handle, steps, batch, ctypes.byref(sizes)))
             found = self._sizes[steps, batch] = sizes.workspace_bytes, sizes.reserve_bytes
+        return found
+
+    def states(self) -> list[tuple[int, int]]:
+        """Numbers of each state of a row, and their type."""
+        elements, type, found = ctypes.c_size_t(), ctypes.c_int(), []
+        for s in range(len(lib.cell_states(self.desc.cell))):
+            check(library.ecornn_plan_state(self.handle, s, ctypes.byref(elements), ctypes.byref(type)))
+            found.append((elements.value, type.value))
         return found
 
     def takes(self, packed: Plan) -> bool:

@@ -132,6 +132,8 @@ class Desc(Sized):
         ("dropout", c_float),
         ("reserved", c_int32),
         ("measure_seconds", c_double),
+        ("key", c_int32),
+        ("reserved2", c_int32),
     ]
 
 

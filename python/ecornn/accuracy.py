@@ -85,6 +85,8 @@ def bound(layer: Layer, k: int, operands: dict[str, Rows], quantises: bool = Tru
 
     Raises Unsupported for a cell with a function or an operand without a bound here.
     """
+    if layer.cell.has_matrix:
+        raise Unsupported("there is no bound for a matrix state")
     made = export.compiled(layer.cell)
     if layer.output != layer.directions * layer.width:
         raise Unsupported("there is no bound for a y of several states")

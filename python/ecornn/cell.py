@@ -74,14 +74,20 @@ class Cell:
         return self._parameters
 
     @property
-    def parts(self) -> tuple[tuple[str, int | None], ...]:
-        """Name and size of each part of x, which are the last columns of a row: 1, or None for H.
+    def parts(self) -> tuple[tuple[str, int | str | None], ...]:
+        """Name and size of each part of x, which are the last columns of a row: 1, or None for H; of a
+        cell with a matrix state 1, "K" or "V", of each head.
 
         >>> Cell("cell scored(h; a[1], u[H])\\nh' = tanh(a * u + R h)\\n").parts
         (('a', 1), ('u', None))
         """
-        return tuple((name.partition("[")[0], 1 if "[1]" in name else None)
-                     for name in self._printed("parts of x:"))
+        return tuple((name, {"1": 1, "H": None}.get(size, size))
+                     for name, size in _plan.parts(self.text))
+
+    @property
+    def has_matrix(self) -> bool:
+        """Has it a matrix state, [K,V] of each head?"""
+        return any(size == "K" for _, size in self.parts)
 
     @property
     def outputs(self) -> int:

@@ -441,6 +441,7 @@ def _check(layer: Layer, name: str, head: Head | None) -> None:
     refused = {
         "runs forward only": layer.bidirectional or layer.direction != "forward",
         "has a cell whose y is its first state": layer.output != layer.directions * layer.width,
+        "has a cell without a matrix state": layer.cell.has_matrix,
         "has heads=1": layer.heads > 1 or layer.grouped_input,
         "has one model": layer.models is not None,
         "has dtype='f32' and weights None, 'int8' or 'int8-weights'":

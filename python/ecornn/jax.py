@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy
 
 from . import _xla
-from ._errors import BadArgument
+from ._errors import BadArgument, Unsupported
 from ._run import states_of
 from .arrays import NAMES
 from .layer import Layer
@@ -42,6 +42,8 @@ def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
     >>> jax.jit(jax.grad(loss))(parameters(layer))["0.fwd.W.r"].shape
     (4, 3)
     """
+    if layer.cell.has_matrix:
+        raise Unsupported(f"cell {layer.cell.name} has a matrix state, which ecornn.jax does not support")
     x = jnp.asarray(x)
     if x.ndim != 3 + len(layer.lead) or x.shape[-1] != layer.input or (
             x.shape[:-3] != layer.lead):

@@ -367,6 +367,8 @@ class TextCell(keras.layers.Layer):
         self.units, self.text, self.heads = units, cells.get(text, text), heads
         self.grouped_input, self.dropout, self.seed = bool(grouped_input), float(dropout), seed
         self.starts = Cell(text).starts
+        if Cell(text).has_matrix:
+            raise Unsupported(f"cell {Cell(text).name} has a matrix state, which ecornn.keras does not support")
         if Cell(text).outputs > 1:
             raise Unsupported(f"y of the cell has {Cell(text).outputs} states, must be 1")
         self.state_size, self.output_size = [units] * len(self.starts), units

@@ -72,7 +72,9 @@ class Layer:
     saving: what forward saves for backward: all, states, or every:K; the rest is recomputed.  auto:
     all, or under a memory_limit whatever is fastest of what fits.
     memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.
-    heads: K; each R has a matrix [H/K,H/K] for each head, stacked: R is [H,H/K].
+    heads: K; each R has a matrix [H/K,H/K] for each head, stacked: R is [H,H/K].  A cell with a matrix
+    state has one [K,V] of each head, as a state [1,N,heads*K*V]: H is heads*V, and I, the sum of the
+    parts of x, determines K.
     grouped_input: W also reads only its head's part of the input, [H,I/K].
     models: M sets of weights in one run; parameters, states, x and y have [M] first.  If x is
     [T,N,I], all models read it, as well as lengths, resets and mask; its gradient is then their
@@ -135,6 +137,9 @@ class Layer:
         self._plans = Plans(shape)
         self._plans_of_one = self._plans if shape.models == 1 else Plans(replace(shape, models=1))
         first = self._plans.get(self.device, (1, 1), self._types, False)
+        self._widths, types = zip(*first.states())
+        if set(types) != {self._type}:
+            raise BadArgument(f"dtype is {dtype}, must be f32 or f64 of a cell with a matrix state")
         self._place = arrays.Place(self.device)
         self._table = first.parameters()
         self._lock = threading.Lock()
@@ -166,9 +171,7 @@ class Layer:
 
     def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
         """Shape of each state: [L*D,N,P], later ones [L*D,N,H]; with models [M] first."""
-        pairs = self.layers * self.directions
-        return [(*self.lead, pairs, batch, self.hidden if s else self.width)
-                for s in range(self.cell.states)]
+        return [(*self.lead, self.layers * self.directions, batch, width) for width in self._widths]
 
     # ---- parameters -----------------------------------------------------------------------
 

@@ -167,6 +167,21 @@ static void set_shapes(struct job *job, const ecornn_desc *desc)
         job->state[i] = shape_of(desc->layers * directions, job->batch, i ? desc->hidden : width);
 }
 
+/* States whose shapes or types are not those of set_shapes. */
+static bool has_matrix(const struct plan *plan)
+{
+    for (int i = 0; i < plan->states; i++) {
+        size_t elements = 0;
+        ecornn_type type = ECORNN_F32;
+        const bool is_first = i == 0 && plan->desc.proj > 0;
+        if (library.plan_state(plan->plan, i, &elements, &type) != ECORNN_OK ||
+            elements != (size_t)(is_first ? plan->desc.proj : plan->desc.hidden) ||
+            type != plan->desc.type)
+            return true;
+    }
+    return false;
+}
+
 const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wish)
 {
     ecornn_sizes sizes = {.size = sizeof sizes};
@@ -175,6 +190,8 @@ const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wi
     unlock();
     if (why)
         return why;
+    if (has_matrix(plan))
+        return "a matrix state needs Python's ecornn.torch";
     if (library.run_sizes(plan->plan, (int32_t)wish->steps, (int32_t)wish->batch, &sizes) !=
         ECORNN_OK)
         return library.error_detail();

@@ -22,6 +22,7 @@
     f(void, plan_free, (ecornn_plan *)) \
     f(ecornn_status, plan_sizes, (const ecornn_plan *, ecornn_sizes *)) \
     f(ecornn_status, run_sizes, (const ecornn_plan *, int32_t, int32_t, ecornn_sizes *)) \
+    f(ecornn_status, plan_state, (const ecornn_plan *, int, size_t *, ecornn_type *)) \
     f(int32_t, bucket, (int32_t)) \
     f(ecornn_status, param_get, (const ecornn_plan *, int, ecornn_param *)) \
     f(ecornn_status, weights_fit, (const ecornn_plan *, const ecornn_plan *)) \

@@ -25,17 +25,20 @@ def test_a_name_is_its_text():
 
 @pytest.mark.parametrize("name", sorted(ecornn.cells))
 def test_every_cell_is_a_module(name):
-    parts = sum(size or 4 for _, size in ecornn.Cell(name).parts)
-    inputs = [I for I in (3 + parts, 4, parts) if I and takes(name, I)][0]
-    layer = et.Recurrent(inputs, 4, cell=name)
-    y, _ = layer(torch.randn(5, 2, inputs))
+    heads, sizes = 1, [size for _, size in ecornn.Cell(name).parts]
+    if ecornn.Cell(name).has_matrix:
+        heads, sizes = 2, [{"K": 2 * 3, "V": 4, 1: 2}[size] for size in sizes]
+    parts = sum(size or 4 for size in sizes)
+    inputs = [I for I in (3 + parts, 4, parts) if I and takes(name, I, heads)][0]
+    layer = et.Recurrent(inputs, 4, cell=name, heads=heads)
+    y, _ = layer(torch.randn(5, 2, inputs, requires_grad=True))
     y.sum().backward()
     assert y.shape == (5, 2, 4) and torch.isfinite(y).all()
 
 
-def takes(name, inputs):
+def takes(name, inputs, heads):
     try:
-        ecornn.Layer(name, inputs, 4)
+        ecornn.Layer(name, inputs, 4, heads=heads)
     except ecornn.Error:
         return False
     return True

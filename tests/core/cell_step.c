@@ -49,7 +49,7 @@ static void product_back(double *x, const double *weights, const double *y)
 
 double *x_at(int copy, int e)
 {
-    const bool single = copy > 0 && cell.recipe.part[copy - 1].single;
+    const bool single = copy > 0 && cell.recipe.part[copy - 1].kind == ECO_KIND_NUMBER;
     return copy == 0 ? &in.x[e / H * I + e % H] : &in.part[copy - 1][single ? e / H * H : e];
 }
 

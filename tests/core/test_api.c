@@ -76,7 +76,7 @@ START_TEST(algorithms_of_devices)
     ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
     ecornn_device_info info = {.size = sizeof info};
     check_ok(ecornn_device_query(device, &info));
-    ck_assert_str_eq(info.algorithms, "packed blas scan");
+    ck_assert_str_eq(info.algorithms, "packed blas scan matrix");
     ecornn_device_close(device);
 }
 END_TEST
@@ -277,6 +277,8 @@ START_TEST(desc_misuse)
     BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
     BAD_DESC(flags = 0x80000, ECORNN_BAD_ARGUMENT, "0x80000");
     BAD_DESC(reserved = 5, ECORNN_BAD_ARGUMENT, "reserved is 5");
+    BAD_DESC(reserved2 = 6, ECORNN_BAD_ARGUMENT, "reserved2 6");
+    BAD_DESC(key = 5, ECORNN_BAD_ARGUMENT, "key is 5");
     BAD_DESC(save_every = -2, ECORNN_BAD_ARGUMENT, "save_every is -2, must be 0 to 5, the steps");
     good.flags |= ECORNN_SAVE_ALL;
     BAD_DESC(save_every = 2, ECORNN_BAD_ARGUMENT,

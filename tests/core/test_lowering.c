@@ -350,7 +350,7 @@ static double input_gradient(int e)
 /* The gradient of a part of x: of its accumulator, which a single number sums up. */
 static void check_part(int acc, int copy)
 {
-    const int units = copy > 0 && cell.recipe.part[copy - 1].single ? H : 1;
+    const int units = copy > 0 && cell.recipe.part[copy - 1].kind == ECO_KIND_NUMBER ? H : 1;
     for (int e = 0; copy > 0 && e < PLANE; e += units) {
         double sum = 0;
         for (int j = 0; j < units; j++)

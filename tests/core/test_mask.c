@@ -19,6 +19,8 @@ static const char *const list[] = {
     "lstm/bf16/row-invariant/train/bi/T7/N4/I7/H40/states/mask:30",
     "lstm/f64/row-invariant/train/L2/rev/T7/N4/I5/H19/states/mask:30/save:states",
     "projected-two-states/f32/train/L2/T5/N3/I4/H16/P6/states/mask:40",
+    "kimi-delta/f32/train/T9/N4/I3/H36/states/mask:40/lengths:random",
+    "mlstm/f32/train/rev/T9/N4/I3/H10/states/mask:40/repeat-padding/lengths:random",
 };
 enum { CASES = sizeof list / sizeof *list };
 

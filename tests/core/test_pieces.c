@@ -14,6 +14,8 @@ static const char *const list[] = {
     "gru/f64/row-invariant/train/L2/T7/N4/I3/H19/states/all-states/dropout:0.3",
     "gru-reset-first/f32/train/T8/N3/I3/H24/states/all-states/save:every:3",
     "drawn-lstm/f32/train/L2/T7/N4/I3/H17/states/all-states/dropout:0.3",
+    "gated-delta/f32/train/T7/N4/I3/H36/states/all-states",
+    "mlstm/f32/infer/T7/N4/I3/H10/states/all-states",
 };
 enum { CASES = sizeof list / sizeof *list };
 

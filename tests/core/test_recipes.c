@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cell/cell.h"
 #include "ecornn.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
@@ -231,7 +232,13 @@ static bool find_cell(int k, char text[2000])
 }
 
 enum { MOST_PARAMS = 24 };
-enum { RUN = 10, I_RUN = 2, H_RUN = 3 }; /* RUN: T * N */
+enum { RUN = 10, I_RUN = 2, H_RUN = 3, I_MATRIX = 11 }; /* RUN: T * N */
+
+/* I; with a matrix state that of the parts of the page's cell, three keys or values or a number. */
+static int inputs_of(const ecornn_cell *cell)
+{
+    return cell->recipe.matrix ? I_MATRIX : I_RUN;
+}
 
 static double number(unsigned *seed)
 {
@@ -241,22 +248,24 @@ static double number(unsigned *seed)
 
 /* Computes y and dx of all steps on a device. */
 static void run_cell(const char *device, const ecornn_cell *cell, double y[RUN][H_RUN],
-                     double dx[RUN][I_RUN])
+                     double dx[RUN * I_MATRIX])
 {
     static double data[MOST_PARAMS][H_RUN * H_RUN];
     const void *params[MOST_PARAMS];
-    double x[RUN][I_RUN], dy[RUN][H_RUN];
+    double x[RUN * I_MATRIX], dy[RUN][H_RUN];
+    char problem[64];
     unsigned seed = 3;
     struct planned layer;
-    planned_open(&layer, device, "r/f64/train/T5/N2/I2/H3", cell);
+    snprintf(problem, sizeof problem, "r/f64/train/T5/N2/I%d/H3", inputs_of(cell));
+    planned_open(&layer, device, problem, cell);
     for (int k = 0; k < count_params(layer.plan); k++) {
         for (int i = 0; i < H_RUN * H_RUN; i++)
             data[k][i] = 2 * number(&seed);
         params[k] = data[k];
     }
     for (int i = 0; i < RUN; i++) {
-        for (int j = 0; j < I_RUN; j++)
-            x[i][j] = 4 * number(&seed);
+        for (int j = 0; j < inputs_of(cell); j++)
+            x[i * inputs_of(cell) + j] = 4 * number(&seed);
         for (int j = 0; j < H_RUN; j++)
             dy[i][j] = number(&seed);
     }
@@ -266,18 +275,17 @@ static void run_cell(const char *device, const ecornn_cell *cell, double y[RUN][
 
 static void check_cell(const char *text)
 {
-    double y[2][RUN][H_RUN], dx[2][RUN][I_RUN];
+    double y[2][RUN][H_RUN], dx[2][RUN * I_MATRIX];
     ecornn_cell *cell;
     const ecornn_status status = ecornn_cell_parse(&cell, text);
     ck_assert_msg(status == ECORNN_OK, "%s\n%s", ecornn_error_detail(), text);
     run_cell("reference", cell, y[0], dx[0]);
     run_cell("cpu:1", cell, y[1], dx[1]);
-    for (int i = 0; i < RUN; i++) {
+    for (int i = 0; i < RUN; i++)
         for (int j = 0; j < H_RUN; j++)
             ck_assert_msg(fabs(y[0][i][j] - y[1][i][j]) < 1e-11, "y of %s", text);
-        for (int j = 0; j < I_RUN; j++)
-            ck_assert_msg(fabs(dx[0][i][j] - dx[1][i][j]) < 1e-10, "dx of %s", text);
-    }
+    for (int i = 0; i < RUN * inputs_of(cell); i++)
+        ck_assert_msg(fabs(dx[0][i] - dx[1][i]) < 1e-10, "dx of %s", text);
     ecornn_cell_free(cell);
 }
 

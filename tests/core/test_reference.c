@@ -92,15 +92,16 @@ enum { OPTIONS = sizeof option / sizeof *option + 1 };
 
 static bool any_cell(int index, char name[64])
 {
+    const int own = index - builtin_count(), matrix = own - sweep_own_cells();
     if (index >= builtin_count())
-        return sweep_own_cell(index - builtin_count(), name);
+        return matrix >= 0 ? sweep_matrix_cell(matrix, name) : sweep_own_cell(own, name);
     snprintf(name, 64, "%s", cell_name(index));
     return true;
 }
 
 static int difference_count(void)
 {
-    return only ? 1 : (builtin_count() + sweep_own_cells()) * OPTIONS;
+    return only ? 1 : (builtin_count() + sweep_own_cells() + sweep_matrix_cells()) * OPTIONS;
 }
 
 static double dot(const struct data *inputs, const struct data *results, const char *with,

@@ -40,6 +40,9 @@ static const char *const list[] = {
     "gru/f64/row-invariant/train/rev/T7/N4/I3/H20/states/resets:30",
     "four-states/f32/train/L2/T7/N4/I3/H17/resets:30/lengths:random",
     "norm-lstm-peephole/f32/train/T6/N4/I3/H20/states/resets:30",
+    "gated-delta/f32/train/T40/N4/I3/H36/states/resets:10/lengths:random",
+    "rwkv-7/f64/train/T9/N4/I3/H6/states/resets:30",
+    "mlstm/f32/train/rev/T9/N4/I3/H10/states/resets:30",
 };
 enum { CASES = sizeof list / sizeof *list };
 

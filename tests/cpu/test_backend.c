@@ -183,6 +183,14 @@ START_TEST(agrees_for_own_cells)
 }
 END_TEST
 
+START_TEST(agrees_for_matrix_states)
+{
+    char text[CASE_TEXT];
+    sweep_matrix_text(_i, text);
+    ck_assert_msg(case_agrees(text, false, some_sets_agree), "%s", text);
+}
+END_TEST
+
 /* The interpreter gives the bits of the compiled cell. */
 START_TEST(interprets_the_same_bits)
 {
@@ -354,6 +362,7 @@ int main(int argc, char **argv)
         &program,
         SUITE_TESTS(
             {agrees_with_reference, sweep_count(only)}, {agrees_for_own_cells, own},
+            {agrees_for_matrix_states, all * sweep_matrix_count()},
             {carries_the_same_bits, all * carried_tests},
             {interprets_the_same_bits, all * 2 * builtin_count()},
             {sets_of_a_kind_give_the_same_bits, all * TYPES * builtin_count()},

@@ -36,7 +36,7 @@ bool algorithm_runs(const ecornn_device *device, int k, const struct test_case *
     struct eco_problem problem;
     if (eco_problem_build(&problem, &test->desc) == ECORNN_OK)
         return (problem.Y == problem.P || !device->caps.own_memory) &&
-               !device->backend->algos[k]->refuses(&problem, &device->caps);
+               !eco_algo_refusal(device->backend->algos[k], &problem, &device->caps);
     fprintf(stderr, "%s: %s\n", test->text, eco_fail_detail());
     exit(99); /* cannot happen: case_parse accepted it before */
 }

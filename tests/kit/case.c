@@ -156,7 +156,8 @@ static int parse_suffix(struct test_case *test, const char *part)
             return *flag[i].flag = true;
     const char *colon = strchr(part, ':');
     if (!colon || strncmp(part, "dropout", 7) == 0 || strncmp(part, "save", 4) == 0 ||
-        strncmp(part, "memory", 6) == 0 || strncmp(part, "heads", 5) == 0)
+        strncmp(part, "memory", 6) == 0 || strncmp(part, "heads", 5) == 0 ||
+        strncmp(part, "key", 3) == 0)
         return 0;
     bool ok = false;
     if (strncmp(part, "lengths", 7) == 0)
@@ -211,8 +212,54 @@ static int32_t input_of(const struct ecornn_cell *cell, int32_t given, int32_t H
     const bool multiplies = recipe->n_params > 0 && recipe->param[0].kind == ECO_PARAM_W;
     int32_t input = cell->lowered.raw >= 0 ? H : multiplies ? given : 0;
     for (int k = 0; k < recipe->n_parts; k++)
-        input += recipe->part[k].single ? 1 : H;
+        input += recipe->part[k].kind == ECO_KIND_NUMBER ? 1 : H;
     return input;
+}
+
+/* A cell with a matrix state has heads, two if H is even, and five rows; of the parts of x that a
+ * problem string may have, it takes these. */
+enum { MATRIX_KEY = 5 };
+
+static int32_t matrix_heads(int32_t H)
+{
+    return H % 2 == 0 ? 2 : 1;
+}
+
+static int32_t matrix_width(int kind, int32_t H, int32_t heads, int32_t key)
+{
+    const int32_t width[] = {[ECO_KIND_NUMBER] = heads,
+                             [ECO_KIND_KEY] = heads * key,
+                             [ECO_KIND_VALUE] = H,
+                             [ECO_KIND_MATRIX] = key * H};
+    return width[kind];
+}
+
+static void fit_matrix(const struct eco_recipe *recipe, char problem[CASE_TEXT])
+{
+    static const char *const without[] = {
+        "L",    "P",      "bi",   "dropout:", "bf16-weights", "f16-weights",
+        "int8", "heads:", "key:", "I",        "bf16-save",    "f16-save"};
+    char copy[CASE_TEXT];
+    int32_t H = 1, heads = 0, key = 0, input = 0;
+    const char *at = strstr(problem, "/H");
+    sscanf(at ? at : "", "/H%d", &H);
+    sscanf((at = strstr(problem, "/heads:")) ? at : "", "/heads:%d", &heads);
+    sscanf((at = strstr(problem, "/key:")) ? at : "", "/key:%d", &key);
+    heads = heads > 0 ? heads : matrix_heads(H);
+    key = key > 0 ? key : MATRIX_KEY;
+    for (int k = 0; k < recipe->n_parts; k++)
+        input += matrix_width(recipe->part[k].kind, H, heads, key);
+    snprintf(copy, sizeof copy, "%s", problem);
+    problem[0] = '\0';
+    for (char *part = strtok(copy, "/"); part; part = strtok(NULL, "/")) {
+        bool takes = true;
+        for (size_t k = 0; problem[0] && k < sizeof without / sizeof *without; k++)
+            takes = takes && strncmp(part, without[k], strlen(without[k])) != 0;
+        if (takes)
+            strcat(strcat(problem, problem[0] ? "/" : ""), part);
+    }
+    snprintf(problem + strlen(problem), CASE_TEXT - strlen(problem), "/I%d/heads:%d/key:%d", input,
+             heads, key);
 }
 
 /* A cell that reads x unit by unit needs as many inputs as units in every layer; one with parts of
@@ -247,8 +294,11 @@ bool case_parse(struct test_case *test, const char *text)
     snprintf(cell, sizeof cell, "%.*s", (int)strcspn(problem, "/"), problem);
     if (!builtin_cell(cell) && !read_cell(&test->own, cell))
         return false;
-    if ((test->own ? test->own : builtin_cell(cell))->lowered.copies != 0)
-        fit_input(test->own ? test->own : builtin_cell(cell), problem);
+    const struct ecornn_cell *const named = test->own ? test->own : builtin_cell(cell);
+    if (named->recipe.matrix)
+        fit_matrix(&named->recipe, problem);
+    else if (named->lowered.copies != 0)
+        fit_input(named, problem);
     if (parse_desc(&test->desc, problem, test->own) != ECORNN_OK) {
         fprintf(stderr, "%s: %s\n", text, ecornn_error_detail());
         case_free(test);
@@ -302,8 +352,22 @@ int case_array(const char *name)
 ecornn_type case_type(const struct test_case *test, const char *name)
 {
     const int a = case_array(name);
+    const bool later = a >= 0 && eco_run_array[a].count > 1 && name[strlen(name) - 1] != '0';
+    if (later && test->desc.cell->recipe.matrix)
+        return eco_type_sum(test->desc.type ? test->desc.type : ECORNN_F32);
     return a >= 0 && eco_run_array[a].shape != ECO_ARRAY_BLOCK ? test->desc.type
                                                                : param_type_of(&test->desc);
+}
+
+int32_t case_state(const struct test_case *test, int s)
+{
+    const ecornn_desc *desc = &test->desc;
+    const struct eco_recipe *recipe = &desc->cell->recipe;
+    if (s == 0)
+        return desc->proj ? desc->proj : desc->hidden;
+    return recipe->matrix ? matrix_width(recipe->state_kind[s], desc->hidden,
+                                         desc->heads ? desc->heads : 1, desc->key)
+                          : desc->hidden;
 }
 
 /* Fills an array with numbers in [-scale, scale] that the type can hold. */
@@ -409,7 +473,7 @@ void case_inputs(const struct test_case *test, struct data *inputs)
                    (int32_t[]){first, second, D * P * desc->cell->recipe.n_outputs},
                    test->gradients);
     for (int s = 0; test->with_states && s < test->states; s++) {
-        const int32_t extent[] = {L * D, test->N, s == 0 ? P : desc->hidden};
+        const int32_t extent[] = {L * D, test->N, case_state(test, s)};
         char name[32];
         snprintf(name, sizeof name, "initial%d", s);
         add_state(test, inputs, name, extent);
@@ -423,8 +487,7 @@ void case_inputs(const struct test_case *test, struct data *inputs)
     for (int s = 0; (desc->flags & ECORNN_ALL_STATES) && s < test->states; s++) {
         char name[32];
         snprintf(name, sizeof name, "dstates%d", s);
-        add_random(test, inputs, name,
-                   (int32_t[]){L * D * test->T, test->N, s == 0 ? P : desc->hidden},
+        add_random(test, inputs, name, (int32_t[]){L * D * test->T, test->N, case_state(test, s)},
                    test->gradients);
     }
     if (test->resets >= 0)

@@ -101,7 +101,7 @@ static struct array shape_of(const struct session *session, const struct eco_run
                       : batch_major ? test->N
                                     : test->T;
     shape.extent[1] = state || !batch_major ? test->N : test->T;
-    shape.extent[2] = state                           ? (s == 0 ? P : desc->hidden)
+    shape.extent[2] = state                           ? case_state(test, s < test->states ? s : 0)
                       : row->shape == ECO_ARRAY_INPUT ? desc->input
                                                       : D * P * desc->cell->recipe.n_outputs;
     shape.count = (size_t)shape.extent[0] * (size_t)shape.extent[1] * (size_t)shape.extent[2];
@@ -182,7 +182,7 @@ static void make_array(struct session *session, int a, int s)
     const struct array shape = shape_of(session, row, s);
     const size_t bytes = row->shape == ECO_ARRAY_BLOCK
                              ? eco_run_array_bytes(row, &session->sizes)
-                             : shape.count * eco_type_bytes(session->machine->type);
+                             : shape.count * eco_type_bytes(type_of(session, shape.name));
     if (row->output ? is_wanted(session, a, s) : row->shape == ECO_ARRAY_BLOCK)
         buffer_make(&session->memory, &session->array[a][s], row->name, bytes);
     else if (!row->output)

@@ -348,18 +348,29 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names of NAME.cell in a folder, in order. Exits where there are none or too many. */
-enum { MOST_CELLS = 128 };
-static int list_cells(const char *of, char *list[MOST_CELLS])
+/* Has the cell a matrix state?  Its head declares the size of the state. */
+static bool is_matrix(const char *folder, const char *file)
 {
-    char path[1024];
+    char inside[600], text[8192];
+    snprintf(inside, sizeof inside, "%s/%s", folder, file);
+    return source_read(inside, text, sizeof text) && strstr(text, "[K,V]") != NULL;
+}
+
+/* The names of NAME.cell in a folder, in order, of cells with or without a matrix state. Exits
+ * where there are none or too many. */
+enum { MOST_CELLS = 128 };
+static int list_cells(const char *of, bool matrix, char *list[MOST_CELLS])
+{
+    char path[1024], inside[64];
     source_path(path, of);
     *strrchr(path, '/') = '\0';
+    snprintf(inside, sizeof inside, "%.*s", (int)(strrchr(of, '/') - of), of);
     DIR *const folder = opendir(path);
     int count = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL && count < MOST_CELLS;) {
         const size_t length = strlen(entry->d_name);
-        if (length > 5 && strcmp(entry->d_name + length - 5, ".cell") == 0)
+        if (length > 5 && strcmp(entry->d_name + length - 5, ".cell") == 0 &&
+            is_matrix(inside, entry->d_name) == matrix)
             list[count++] = strndup(entry->d_name, length - 5);
     }
     if (folder)
@@ -374,16 +385,17 @@ static int list_cells(const char *of, char *list[MOST_CELLS])
 
 /* The names of tests/cells, then those of the library; read once. */
 static struct {
-    char *name[2 * MOST_CELLS];
-    int tests, all;
+    char *name[2 * MOST_CELLS], *matrix[MOST_CELLS];
+    int tests, all, matrices;
 } own;
 
 static void read_own(void)
 {
     if (own.all > 0)
         return;
-    own.tests = list_cells("tests/cells/arith.cell", own.name);
-    own.all = own.tests + list_cells("cells/lif.cell", own.name + own.tests);
+    own.tests = list_cells("tests/cells/arith.cell", false, own.name);
+    own.all = own.tests + list_cells("cells/lif.cell", false, own.name + own.tests);
+    own.matrices = list_cells("cells/lif.cell", true, own.matrix);
 }
 
 bool sweep_own_cell(int index, char name[64])
@@ -431,6 +443,80 @@ void sweep_own_text(int index, char text[CASE_TEXT])
         option = (cell + 2 * ((index - tests) % LIBRARY_OPTIONS)) % OWN_OPTIONS;
     }
     snprintf(text, CASE_TEXT, "%s/%s", own.name[cell], own_option[option]);
+}
+
+/* ---- cells with a matrix state --------------------------------------------------------------- */
+
+static const char *const matrix_option[] = {
+    "f32/train/T5/N4/I3/H6/states",
+    "f32/train/rev/T6/N5/I7/H17/states/lengths:random/accumulate",
+    "f64/train/T4/N3/I2/H6/states/lengths:random/batch-major",
+    "f32/infer/T5/N3/I4/H19/states/alias/lengths:random",
+    "f32/train/T70/N2/I4/H40/states/resets:10", /* several chunks, blocks of columns and of rows */
+    "bf16/train/T3/N5/I4/H36/states",
+    "f32/train/T7/N4/I3/H66/states/resets:30/lengths:random/all-states",
+    "f32/train/rev/T9/N4/I3/H10/resets:30/mask:30/lengths:random/repeat-padding/all-states/states",
+    "f32/train/T40/N2/I3/H34/states/save:every:7/mask:20",
+    "f32/train/T70/N2/I4/H12/states/save:every:64",
+    "f32/train/T600/N4/I4/H8/memory:400K", /* scratch for fewer threads than the device has */
+    "f32/train/T1/N3/I1/H64/states/noreserve",
+    "f32/infer/T1/N3/I1/H64/states", /* from state to state without a copy */
+    "f32/train/T9/N4/I1/H8/run:4x3/null:dy,dfinal/states",
+    "f32/train/T33/N2/I1/H34/heads:1/key:33/states/row-invariant",
+};
+enum { MATRIX_OPTIONS = sizeof matrix_option / sizeof *matrix_option };
+
+bool sweep_matrix_cell(int index, char name[64])
+{
+    read_own();
+    if (index < own.matrices)
+        snprintf(name, 64, "%s", own.matrix[index]);
+    return index < own.matrices;
+}
+
+int sweep_matrix_cells(void)
+{
+    read_own();
+    return own.matrices;
+}
+
+int sweep_matrix_count(void)
+{
+    return sweep_matrix_cells() * MATRIX_OPTIONS + (tests_all() ? RANDOM : SAMPLE);
+}
+
+/* Sizes around those of vectors, blocks and chunks. */
+static void say_random_matrix(int index, char text[CASE_TEXT])
+{
+    static const char *const type[] = {"f32", "f32", "f64", "bf16", "f16"};
+    static const char *const use[] = {"/train", "/train/save:every:2", "/infer"};
+    static const char *const word[] = {
+        "/rev",     "/batch-major", "/states",         "/resets:15",
+        "/mask:25", "/all-states",  "/repeat-padding", "/lengths:random"};
+    static const int size[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 130};
+    struct dice dice = {sweep_seed() * 1000033 + (uint64_t)index, text};
+    text[0] = '\0';
+    say(&dice, "%s/", own.matrix[index % own.matrices]);
+    say_one(&dice, type, 5);
+    say_one(&dice, use, 3);
+    const int key = size[roll(&dice, 17)], heads = 1 + roll(&dice, 3);
+    const int values = size[roll(&dice, key > 64 ? 12 : 17)], N = 1 + roll(&dice, 3);
+    say(&dice, "/T%d/N%d/I1/H%d/heads:%d/key:%d", 2 + roll(&dice, key * values > 2000 ? 9 : 70), N,
+        heads * values, heads, key);
+    for (int k = 0; k < 8; k++)
+        say(&dice, "%s", roll(&dice, 3) == 0 ? word[k] : "");
+    say(&dice, "/seed:%d", 1 + roll(&dice, 100000));
+}
+
+void sweep_matrix_text(int index, char text[CASE_TEXT])
+{
+    read_own();
+    const int random = index - own.matrices * MATRIX_OPTIONS;
+    if (random >= 0)
+        say_random_matrix(random, text);
+    else
+        snprintf(text, CASE_TEXT, "%s/%s", own.matrix[index / MATRIX_OPTIONS],
+                 matrix_option[index % MATRIX_OPTIONS]);
 }
 
 bool sweep_policy(const char *text, int k, bool large, char policy[CASE_TEXT])

@@ -105,6 +105,8 @@ int case_array(const char *name);
 const char *case_field(const struct eco_run_array *array);
 /* The type of an array of the case, by its name. */
 ecornn_type case_type(const struct test_case *test, const char *name);
+/* Numbers of a row of state s. */
+int32_t case_state(const struct test_case *test, int s);
 /* Makes random inputs from the case's seed that their types can hold. */
 void case_inputs(const struct test_case *test, struct data *inputs);
 int32_t case_length(const struct data *inputs, int32_t n, int32_t T);
@@ -188,6 +190,11 @@ int sweep_own_cells(void);
 /* The cases of these cells. */
 int sweep_own_count(void);
 void sweep_own_text(int index, char text[CASE_TEXT]);
+/* Likewise for cells of the library with a matrix state, which the lists above leave out. */
+bool sweep_matrix_cell(int index, char name[64]);
+int sweep_matrix_cells(void);
+int sweep_matrix_count(void);
+void sweep_matrix_text(int index, char text[CASE_TEXT]);
 int builtin_count(void);
 
 /* ---- algorithms of a backend ----------------------------------------------------------------- */

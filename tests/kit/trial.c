@@ -78,7 +78,10 @@ static void shape(const struct trial *trial, int k, int role, int s, struct tria
                          : kind == PARAMETERS ? eco_problem_param_elements(p)
                          : is_state(role)     ? (size_t)eco_problem_width(p, s)
                                               : 1;
-    array->type = kind == PARAMETERS ? p->param_type : kind >= ROW ? 0 : p->type;
+    array->type = kind == PARAMETERS ? p->param_type
+                  : kind >= ROW      ? 0
+                  : is_state(role)   ? eco_problem_state_type(p, s)
+                                     : p->type;
     array->element = kind == BYTES ? 1
                      : kind == ROW ? sizeof(int32_t)
                                    : eco_type_bytes(array->type);

@@ -15,18 +15,20 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import ecornn_runtime  # noqa: E402
 import gated  # noqa: E402
 import linear  # noqa: E402
+import matrix  # noqa: E402
 import norms  # noqa: E402
 import spiking  # noqa: E402
 from gradient import Value, columns, run_back  # noqa: E402
 from layer import Layer  # noqa: E402
 
 T, N, I, H = 7, 3, 4, 5
+K = matrix.ROWS
 EXACT = 1e-12  # relative to an array's largest magnitude
 
 
 def equations_of(name):
     """The step of a cell; None: it has no equations."""
-    places = (getattr(place, name.replace("-", "_"), None) for place in (gated, norms, linear, spiking))
+    places = (getattr(place, name.replace("-", "_"), None) for place in (gated, norms, linear, matrix, spiking))
     return next(filter(None, places), None)
 
 
@@ -38,12 +40,15 @@ class Case(ecornn_runtime.Run):
         self.name, self.lengths, self.steps, self.batch = name, None, T, N
         self.training = "bernoulli" not in text
         self.step = equations_of(name)
-        self.parts = [(part, 1 if count == "1" else H)
-                      for part, count in re.findall(r"(\w+)\[(1|H)\]", text[text.index("\ncell "):])]
+        self.matrix = "[K,V]" in text
+        head = text[text.index("\ncell "):].split(";" if self.matrix else "(", 1)[1]
+        self.parts = [(part, {"1": 1, "K": K}.get(count, H))
+                      for part, count in re.findall(r"(\w+)\[(1|H|K|V)\]", head)]
         for self.rest in (I, H, 0):  # of x; as many as units, or none, where a cell reads it so
             self.width = self.rest + sum(count for _, count in self.parts)
-            self.problem = "%s/f64/%s/T%d/N%d/I%d/H%d" % (
-                name, "train" if self.training else "infer", T, N, self.width, H)
+            self.problem = "%s/f64/%s/T%d/N%d/I%d/H%d%s" % (
+                name, "train" if self.training else "infer", T, N, self.width, H,
+                "/key:%d" % K if self.matrix else "")
             try:
                 self.create_plan()
                 break
@@ -82,8 +87,11 @@ class Case(ecornn_runtime.Run):
         for name, shape in self.shapes().items():
             self.inputs[name] = random.uniform(-1, 1, shape)
         for s in range(self.states):
-            self.inputs["initial%d" % s] = random.uniform(0, 1, (1, N, H))
-            self.inputs["dfinal%d" % s] = random.normal(size=(1, N, H))
+            width = ecornn_runtime.size()
+            self.machine.check(self.lib.ecornn_plan_state(
+                self.plan, s, ecornn_runtime.ctypes.byref(width), None))
+            self.inputs["initial%d" % s] = random.uniform(0, 1, (1, N, width.value))
+            self.inputs["dfinal%d" % s] = random.normal(size=(1, N, width.value))
 
     def expect(self):
         given = {name: Value(a) for name, a in self.inputs.items() if name.startswith("0.")}

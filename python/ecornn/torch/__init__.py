@@ -11,6 +11,7 @@ from ._attention import AdditiveAttention, attention
 from ._fallbacks import fallbacks
 from ._net import Net
 from . import _flops  # noqa: F401  # after the operators
+from . import linear_attention
 from .aten import enabled
 from .cells import GRUCell, LSTMCell, RNNCell
 from .decompositions import decompositions
@@ -25,8 +26,8 @@ from .replace import Report, replace, restore
 __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "IndRNN", "LSTM",
            "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "Quantized", "RNN",
            "RNNCell", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention",
-           "benchmark", "decompositions", "enabled", "fallbacks", "per_row_gradients",
-           "quantize_dynamic", "register_opacus", "replace", "restore"]
+           "benchmark", "decompositions", "enabled", "fallbacks", "linear_attention",
+           "per_row_gradients", "quantize_dynamic", "register_opacus", "replace", "restore"]
 
 # Plans made from now on are measured if wisdom has nothing for them.  True: for 0.05 seconds.  A number:
 # for that many seconds, at most 1000.

@@ -12,7 +12,7 @@ from . import _pieces, _run, _transforms, _watched
 from ._autograd import Call, apply, as_results, in_run
 from ._packing import Packing
 from ._run import Given
-from ._spec import Spec
+from ._spec import Spec, has_matrix
 from ._stream import capturing
 from ._watched import PLAIN, anything, transformed
 
@@ -44,6 +44,10 @@ def number_types(cell: str, kind: str, x, weights, states=(), packed=False, proj
     dtype = x.dtype
     params = weights[0].dtype if weights else dtype
     given = [state.dtype for state in states if state is not None]
+    if kind == "cpu" and dtype != torch.float64 and has_matrix(cell):
+        row = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else dtype
+        if row != torch.float32 and all(state in (row, dtype, torch.float32) for state in given):
+            return torch.float32, torch.float32, (row, row, torch.float32)  # the matrix stays F32
     if dtype == torch.float64 or not torch.is_autocast_enabled(kind):
         if params != dtype or any(other != dtype for other in given):
             return None

@@ -101,6 +101,8 @@ class Job:
         self.plan = spec.plans(batch_major, drop, flags).get(
             on, (max(steps, 1), max(batch, 1)), (TYPES[dtype], TYPES[params]), training,
             measure=functools.partial(measure_seconds, on))
+        if spec.matrix and dtype in (torch.bfloat16, torch.float16):  # states are F32, those here x's
+            raise ValueError(f"x is {dtype}, must be float32 or float64: the cell has a matrix state")
         self.steps, self.batch = steps, batch
         self.workspace, self.reserve = self.plan.sizes(steps, batch)
         shapes = [(*spec.lead, *first, spec.out), *spec.state_shapes(batch)]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .. import _library as lib
-from .._plan import Plan, Plans, Shape, cell, limit_of, outputs, saving_of
+from .._plan import Plan, Plans, Shape, cell, key_of, limit_of, outputs, saving_of
 from ..cell import expected
 
 # torch.nn's RNNBase.mode -> the library's cell.
@@ -76,7 +76,6 @@ class Spec:
         self.states = len(lib.cell_states(cell(name)))
         self.width = proj or hidden
         self.out = self.directions * self.width * outputs(name)
-        self.widths = [self.width] + [hidden] * (self.states - 1)
         self.random = "bernoulli" in name
         # The library does not support a probability of 1; see drops_all.
         self.drops_all = dropout >= 1.0 and layers > 1
@@ -89,6 +88,10 @@ class Spec:
                       flags=lib.GROUPED_INPUT * self.grouped_input, save=save, save_every=every,
                       memory_limit=limit_of(memory_limit), heads=self.heads, models=models or 1)
         self._shape = shape
+        self.widths = [self.width] + [hidden] * (self.states - 1)
+        self.matrix = key_of(name, self.input, hidden, self.heads) > 0
+        if self.matrix:
+            self.widths = [elements for elements, _ in self._of_one_step().states()]
         self.jobs: dict[tuple, object] = {}  # used by _run.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
 
@@ -127,8 +130,10 @@ class Spec:
     @functools.cached_property
     def parameters(self):
         """The library's parameters of one model, in its order."""
-        one = replace(self._shape, models=1)
-        return Plan("reference", one, (1, 1), (lib.F32, lib.F32), False).parameters()
+        return self._of_one_step().parameters()
+
+    def _of_one_step(self) -> Plan:
+        return Plan("reference", replace(self._shape, models=1), (1, 1), (lib.F32, lib.F32), False)
 
     @functools.cached_property
     def counts(self) -> dict[str, int]:
@@ -233,6 +238,11 @@ spec_of = functools.lru_cache(maxsize=None)(Spec)
 def lines(text: str) -> str:
     """The text from one_line."""
     return text.replace("\v", "\n")
+
+
+def has_matrix(text: str) -> bool:
+    """Has it a matrix state?  Such a text, and no other, declares a part [K]."""
+    return any("[K" in line.partition("#")[0] for line in lines(text).split("\n"))
 
 
 def spec_from(cell: str, shape, saving: str, dropout) -> Spec:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn import Parameter
 
+from .._plan import key_of
 from ..cell import Cell, cells
 from ._forward import Forward
 
@@ -27,6 +28,10 @@ class Recurrent(Forward, torch.nn.Module):
     ``bias_lk``, its b, and ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
 
     bias: with False every b of the text is 0, and there is no ``bias_lk``.
+
+    A cell with a matrix state, such as "gated-delta", has one [K,V] of each head: hidden_size is
+    heads*V, input_size the sum of the parts of x, and the state is [1,N,heads*K*V], in float32 also
+    with 16-bit x.  key: K, which input_size determines, to be checked; 0: unchecked.
 
     heads: K; each R has a matrix [H/K,H/K] for each head, stacked: ``weight_hh_lk`` is
     [count*H,H/K].  grouped_input: W also reads only its head's part of the layer's input:
@@ -54,12 +59,12 @@ class Recurrent(Forward, torch.nn.Module):
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
                  proj_size: int = 0, device: torch.device | str | int | None = None,
                  dtype: torch.dtype | None = None, *, cell: str | None = None, heads: int = 1,
-                 grouped_input: bool = False, saving: str = "auto", memory_limit: int = 0) -> None:
+                 key: int = 0, grouped_input: bool = False, saving: str = "auto", memory_limit: int = 0) -> None:
         super().__init__()
         self._keep(saving, memory_limit)
         for name, value, least in (("input_size", input_size, 1), ("hidden_size", hidden_size, 1),
                                    ("num_layers", num_layers, 1), ("proj_size", proj_size, 0),
-                                   ("heads", heads, 1)):
+                                   ("heads", heads, 1), ("key", key, 0)):
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"{name} is {value!r}, must be an int")
             if value < least:
@@ -78,7 +83,11 @@ class Recurrent(Forward, torch.nn.Module):
         self.cell_text = cells.text_of(self.cell if cell is None else cell)
         if not self.cell_text:
             raise ValueError("cell is missing: a cell's text, or its name")
-        parts = sum(size or hidden_size for _, size in Cell(self.cell_text).parts)
+        found = key_of(self.cell_text, input_size, hidden_size, heads)
+        if key not in (0, found):
+            raise ValueError(f"key is {key}, must be {found} with input_size {input_size}")
+        parts = input_size if found else sum(
+            size or hidden_size for _, size in Cell(self.cell_text).parts)
         if grouped_input and (heads == 1 or (input_size - parts) % heads):
             raise ValueError(f"heads is {heads} with grouped_input, must be at least 2 and divide "
                              f"input_size, which is {input_size}" +

@@ -1,0 +1,228 @@
+/*
+ * Algorithm matrix: cells with a matrix state.  It places its own memory, and its jobs, heads of
+ * rows, are shared among threads.
+ */
+#include "common/backend.h"
+#include "common/mark.h"
+#include "cpu/cpu.h"
+#include "cpu/matrix/run.h"
+
+#include <string.h>
+
+#include "common/force.h"
+
+/* Backward computes a chunk again from what forward kept before it, so both have the same. */
+static const char *force_refuses(const struct eco_problem *problem)
+{
+    const int32_t chunk = eco_forced(problem, ECO_FORCE_CHUNK, ECO_MATRIX_STEPS);
+    if (eco_force_unfit(&problem->force, eco_algo_matrix.name) != NULL)
+        return "ECORNN_FORCE asks for what is no choice of it";
+    if (chunk > ECO_MATRIX_STEPS)
+        return "ECORNN_FORCE: chunk is more than 256";
+    return eco_forced(problem, ECO_FORCE_CHUNK_BACK, chunk) != chunk
+               ? "ECORNN_FORCE: chunk-back is not chunk"
+               : NULL;
+}
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const char *const refusal = problem->cell->rule.refusal;
+    (void)caps;
+    if (refusal != NULL)
+        return refusal;
+    return problem->saving.every > ECO_MATRIX_STEPS && problem->memory_limit == 0
+               ? "does not support save:every of more than 256 steps"
+               : force_refuses(problem);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* S is kept before each chunk: before every K-th step if that is asked for, else so that the states
+ * of a chunk's steps over a block fill at most half of a second-level cache. */
+static int32_t chunk_of(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    enum { LEAST = 8, MOST = 32 };
+    const struct eco_saving *saving = &problem->saving;
+    const size_t step = (size_t)problem->key * ECO_MATRIX_COLUMNS *
+                        eco_type_bytes(eco_type_sum(problem->type)),
+                 fit = caps->cpu.cache_bytes / 2 / step;
+    const int32_t usual = fit < LEAST  ? LEAST
+                          : fit < MOST ? (int32_t)fit
+                                       : MOST,
+                  every = saving->policy == ECO_SAVE_ALL ? usual : saving->every,
+                  most = every < ECO_MATRIX_STEPS ? every : ECO_MATRIX_STEPS,
+                  chunk = eco_forced(problem, ECO_FORCE_CHUNK, most);
+    return problem->T < chunk ? problem->T : chunk;
+}
+
+/* Appends an array to the scratch. */
+static size_t take(struct eco_size *end, size_t rows, size_t row)
+{
+    const size_t at = end->value;
+    struct eco_size numbers = eco_size_mul(eco_size_of(rows), row);
+    numbers =
+        eco_size_mul(eco_size_of((numbers.value + ECO_MATRIX_COLUMNS - 1) / ECO_MATRIX_COLUMNS),
+                     ECO_MATRIX_COLUMNS);
+    *end = eco_size_add(*end, numbers);
+    return at;
+}
+
+static void place_nodes(struct eco_matrix_room *room, const struct ecornn_cell *cell,
+                        struct eco_size *end)
+{
+    const struct eco_recipe *recipe = &cell->recipe;
+    const size_t chunk = (size_t)room->chunk;
+    for (int i = 0; i < cell->rule.n_nodes; i++)
+        if (cell->rule.phase[i] != ECO_MATRIX_UNUSED)
+            room->at[i] = take(end, chunk, eco_matrix_row(room, recipe->kind[i]));
+    room->nodes = end->value;
+    for (int s = 0; s < recipe->n_states; s++)
+        room->carried[s] = take(end, 1, eco_matrix_row(room, recipe->state_kind[s]));
+}
+
+/* What the reserve has of a head before a chunk: S by blocks, and the other states. */
+static void place_kept(struct eco_matrix_room *room, const struct ecornn_cell *cell,
+                       struct eco_size block)
+{
+    struct eco_size kept = eco_size_of(0);
+    for (int s = 1; s < cell->recipe.n_states; s++) {
+        const int kind = cell->recipe.state_kind[s];
+        room->kept_state[s] =
+            take(&kept, 1, kind == ECO_KIND_MATRIX ? block.value : eco_matrix_row(room, kind));
+    }
+    room->kept = kept.value;
+}
+
+static struct eco_size place(struct eco_matrix_room *room, const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    const bool backward = layout->training;
+    const size_t keys = (size_t)problem->key, columns = ECO_MATRIX_COLUMNS;
+    struct eco_size end = eco_size_of(0);
+    *room = (struct eco_matrix_room){.chunk = layout->request.chunk,
+                                     .heads = problem->heads,
+                                     .keys = problem->key,
+                                     .values = eco_problem_head(problem)};
+    room->key_row = eco_matrix_padded(keys);
+    room->value_row = eco_matrix_padded((size_t)room->values);
+    room->blocks = (int32_t)(room->value_row / columns);
+    const size_t chunk = (size_t)room->chunk;
+    const struct eco_size state = eco_size_mul(eco_size_of(room->value_row), keys);
+    place_nodes(room, problem->cell, &end);
+    place_kept(room, problem->cell, state);
+    if (backward) {
+        room->gradient = end.value;
+        end = eco_size_mul(end, 2);
+    }
+    room->held = take(&end, 1, room->value_row);
+    room->state = take(&end, keys, room->value_row);
+    const bool states = backward || problem->states;
+    room->states = take(&end, states ? chunk * columns : 0, keys);
+    room->u = take(&end, backward ? chunk : 0, columns);
+    room->dstate = take(&end, backward ? keys : 0, room->value_row);
+    for (int k = 0; k < ECO_MATRIX_TERMS; k++)
+        room->term[k] = take(&end, backward ? chunk : 0, room->key_row);
+    room->dvalue = take(&end, backward ? chunk : 0, room->value_row);
+    room->numbers = end.value;
+    end.overflow = end.overflow || state.overflow;
+    return end;
+}
+
+static size_t bytes_or_most(struct eco_size bytes)
+{
+    return bytes.overflow ? SIZE_MAX : bytes.value;
+}
+
+static int threads_of(const struct eco_problem *problem, int threads)
+{
+    const int64_t jobs = (int64_t)problem->N * problem->heads;
+    return jobs < threads ? (int)jobs : threads;
+}
+
+/* Scratch of each thread; the reserve has the states before each chunk. */
+static void sizes(struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    const size_t number = eco_type_bytes(layout->sum);
+    struct eco_matrix_room room;
+    struct eco_size bytes = eco_size_mul(place(&room, layout), number);
+    bytes = eco_size_mul(bytes, (size_t)threads_of(problem, layout->request.cpu.run_threads));
+    layout->workspace_bytes = bytes_or_most(bytes);
+    bytes = eco_size_mul(eco_size_of(room.kept), number);
+    bytes = eco_size_mul(bytes, (size_t)eco_ceil_div(layout->T, room.chunk));
+    bytes = eco_size_mul(eco_size_mul(bytes, (size_t)layout->N), (size_t)room.heads);
+    layout->reserve_bytes =
+        layout->training ? bytes_or_most(eco_size_add(bytes, eco_size_of(ECO_MARK_BYTES))) : 0;
+}
+
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
+{
+    *request = (struct eco_layout_request){.plain = true,
+                                           .sizes = sizes,
+                                           .cpu.run_threads = caps->threads,
+                                           .chunk = chunk_of(problem, caps),
+                                           .chunk_backward = chunk_of(problem, caps)};
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* Operations on states: about four a number forward, and twelve more backward. */
+static double operations(const struct eco_problem *problem)
+{
+    const double numbers = (double)problem->T * problem->N * problem->key * problem->H;
+    return numbers * (problem->training ? 16 : 4);
+}
+
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return operations(problem) / (caps->flops / 2) / threads_of(problem, caps->threads);
+}
+
+/* ---- run ------------------------------------------------------------------------------------- */
+
+struct jobs {
+    const struct eco_matrix_run *run;
+    size_t bytes; /* of a thread's scratch */
+};
+
+static void do_jobs(void *own, int id, int count)
+{
+    const struct jobs *all = own;
+    const int64_t heads = all->run->room.heads, jobs = heads * all->run->args->N;
+    const int64_t end = jobs * (id + 1) / count;
+    for (int64_t j = jobs * id / count; j < end; j++)
+        all->run->kernels->job(all->run,
+                               (char *)all->run->args->workspace + (size_t)id * all->bytes,
+                               (int32_t)(j / heads), (int32_t)(j % heads));
+}
+
+static ecornn_status run_matrix(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                const struct eco_layout *layout, const struct eco_args *args)
+{
+    enum { NUMBERS_OF_A_THREAD = 1 << 15 }; /* with fewer for each, threads are not woken */
+    const struct eco_cpu *cpu = plan->device->context;
+    const struct eco_problem *problem = &plan->problem;
+    const bool f64 = problem->type == ECORNN_F64;
+    struct eco_matrix_run run = {.problem = problem,
+                                 .rule = &problem->cell->rule,
+                                 .args = args,
+                                 .kernels = f64 ? &eco_matrix_f64 : cpu->isa->matrix};
+    (void)tape;
+    place(&run.room, layout);
+    struct jobs jobs = {&run, run.room.numbers * eco_type_bytes(layout->sum)};
+    const double numbers = (double)args->T * args->N * problem->key * problem->H;
+    const int most = layout->request.cpu.run_threads; /* there is scratch for these */
+    int threads = threads_of(problem, args->alone ? 1 : cpu->threads < most ? cpu->threads : most);
+    if (numbers < (double)threads * NUMBERS_OF_A_THREAD)
+        threads = 1 + (int)(numbers / NUMBERS_OF_A_THREAD);
+    eco_cpu_run_on_threads(cpu, threads, do_jobs, &jobs);
+    return ECORNN_OK;
+}
+
+const struct eco_algo eco_algo_matrix = {.name = "matrix",
+                                         .refuses = refuses,
+                                         .request = request,
+                                         .estimate = estimate,
+                                         .run = run_matrix,
+                                         .cells = ECO_CELLS_OF_MATRICES};
