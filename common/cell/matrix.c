@@ -178,7 +178,7 @@ static void add_term(struct finder *finder, struct form *form, int16_t key, stru
             return;
         }
     if (form->terms == MOST_TERMS) {
-        refuse(finder, "does not support so many outer products in a step");
+        refuse(finder, "does not support more than four outer products in a step");
         return;
     }
     form->term[form->terms++] = (struct term){key, add_readings(finder, zero, of, minus)};

@@ -3,13 +3,10 @@
  * rows, are shared among threads.
  */
 #include "common/backend.h"
+#include "common/force.h"
 #include "common/mark.h"
 #include "cpu/cpu.h"
 #include "cpu/matrix/run.h"
-
-#include <string.h>
-
-#include "common/force.h"
 
 /* Backward computes a chunk again from what forward kept before it, so both have the same. */
 static const char *force_refuses(const struct eco_problem *problem)
@@ -103,6 +100,8 @@ static struct eco_size place(struct eco_matrix_room *room, const struct eco_layo
                                      .heads = problem->heads,
                                      .keys = problem->key,
                                      .values = eco_problem_head(problem)};
+    for (int kind = ECO_KIND_NUMBER; kind <= ECO_KIND_MATRIX; kind++)
+        room->width[kind] = eco_problem_kind(problem, kind) / problem->heads;
     room->key_row = eco_matrix_padded(keys);
     room->value_row = eco_matrix_padded((size_t)room->values);
     room->blocks = (int32_t)(room->value_row / columns);

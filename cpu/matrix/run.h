@@ -21,10 +21,11 @@ enum { ECO_MATRIX_TERMS = 6 };   /* decay, read, scale, other, key, query */
 struct eco_matrix_room {
     int32_t chunk, blocks; /* steps of a chunk; blocks of columns */
     int32_t heads, keys, values;
-    size_t key_row, value_row;      /* padded */
-    size_t at[ECO_MAX_NODES];       /* values of a node, [chunk,row] */
-    size_t nodes;                   /* numbers of all nodes' values, which come first */
-    size_t gradient;                /* its gradient is this much further on; 0: none */
+    int32_t width[ECO_KIND_MATRIX + 1]; /* numbers of a head in a value, by enum eco_kind */
+    size_t key_row, value_row;          /* padded */
+    size_t at[ECO_MAX_NODES];           /* values of a node, [chunk,row] */
+    size_t nodes;                       /* numbers of all nodes' values, which come first */
+    size_t gradient;                    /* its gradient is this much further on; 0: none */
     size_t carried[ECO_MAX_STATES]; /* a state of numbers, keys or values between chunks, [row] */
     size_t held;                    /* gradient of the final y, [value_row] */
     size_t state, dstate;           /* S and its gradient, [blocks,K,columns] */
@@ -47,8 +48,7 @@ struct eco_matrix_run {
 /* Numbers of a head in a value of this kind, and from one step's to the next. */
 static inline int32_t eco_matrix_width(const struct eco_matrix_room *room, int kind)
 {
-    const int32_t width[] = {0, 1, room->keys, room->values, room->keys * room->values};
-    return width[kind];
+    return room->width[kind];
 }
 
 static inline size_t eco_matrix_row(const struct eco_matrix_room *room, int kind)
