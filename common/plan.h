@@ -91,50 +91,41 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void 
 
 /* ---- a run ---------------------------------------------------------------------------------- */
 
-/* The caller's arguments after checking, with T and N filled in. */
+/* The caller's arguments after checking, with T and N filled in; its arrays are the rows of
+ * run_array_rows.inc, such as `const void *x` and `void *final[ECO_MAX_STATES]`. */
+#define ECO_OF_NUMBER void
+#define ECO_OF_STATE  void
+#define ECO_OF_BLOCK  void
+#define ECO_OF_MARK   uint8_t
+#define ECO_OF_LENGTH int32_t
+#define ECO_OF_INDEX  int32_t
 struct eco_args {
     int32_t T, N;
-    const int32_t *lengths;
-    const void *x;
+#define IN const
+#define OUT
+#define ONE(field)  field
+#define EACH(field) field[ECO_MAX_STATES]
+#define ARRAY(structure, field, number, writes, element, ...)                                      \
+    writes ECO_OF_##element *number(field);
+#include "common/run_array_rows.inc"
     /* [parts of x]: arrays of their own, and their rows; NULL: in x, or dense */
     const void *const *inputs;
     const size_t *input_rows;
-    void *y;
-    const void *initial[ECO_MAX_STATES];
-    void *final[ECO_MAX_STATES];
-    const int32_t *rows; /* [N]: the row of these two that a row reads and writes; NULL: its own */
-    int32_t streams;     /* with rows: rows of these two */
-    const uint8_t *resets; /* [T,N]; NULL: none */
-    const void *reset_state[ECO_MAX_STATES];
-    const uint8_t *mask;          /* [T,N]; NULL: every step counts */
-    void *states[ECO_MAX_STATES]; /* [L*D,T,N,width] */
-    const void *weights;
+    void *const *dinputs;
+    const size_t *dinput_rows;
+    int32_t streams; /* with rows: rows of initial and final */
     /* Forward, for a backend that packs in runs: the parameters that it first packs into weights,
      * or NULL. added: what pack adds to vectors, or NULL. */
     const void *const *params, *const *added;
     /* [L*D][ECO_WEIGHT_IDS]: matrices that are not in `weights`; NULL, all or one: in `weights` */
     const void *const *matrices;
-    void *workspace;
-    void *reserve;                         /* backward: only read */
     size_t workspace_bytes, reserve_bytes; /* as the caller states them; 0: not stated */
     uint64_t seed;
     uint32_t first_step, first_row; /* position in a larger run, for random numbers */
     void *stream;
     bool alone; /* other runs are concurrent: this one uses one thread */
-    /* backward */
-    bool backward;
-    const void *dy;
-    const void *dfinal[ECO_MAX_STATES];
-    void *dx;
-    void *const *dinputs;
-    const size_t *dinput_rows;
-    void *dinitial[ECO_MAX_STATES];
-    void *dreset_state[ECO_MAX_STATES];
-    const void *dstates[ECO_MAX_STATES];
-    void *dweights;
-    bool accumulate;
+    bool backward, accumulate;
 };
-
 /* Does the caller give gradients of the states of every step? */
 static inline bool eco_args_have_dstates(const struct eco_args *args)
 {

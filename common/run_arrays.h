@@ -1,11 +1,6 @@
 /*
- * The arrays that a caller gives to a run, one row each.  What checks, copies, cuts or counts all
- * of them is a loop over these rows, so a new array is one row of plan/arrays.c, one field of the
- * public structure and one of struct eco_args.
- *
- * Example: the row of final is {"io.final", ...}: field `final` of ecornn_io and of eco_args, one
- * array for each state, [L*D,N,width]; every plan has it, none requires it, and io.tangent has one
- * too.
+ * The arrays that a caller gives to a run, as rows (run_array_rows.inc), and their shapes.  What
+ * checks, copies, cuts, moves or counts all arrays is a loop over these rows.
  */
 #ifndef ECO_RUN_ARRAYS_H
 #define ECO_RUN_ARRAYS_H
@@ -14,22 +9,35 @@
 
 #include "common/plan.h"
 
-enum eco_array_shape {
-    ECO_ARRAY_ROWS,    /* [N] of int32_t, rows of other arrays */
-    ECO_ARRAY_LENGTHS, /* [N] of int32_t, numbers of steps */
-    ECO_ARRAY_MARKS,   /* [T,N] of bytes, one for each step of a row */
-    ECO_ARRAY_INPUT,   /* [T,N,I] */
-    ECO_ARRAY_OUTPUT,  /* [T,N,D*P] */
-    ECO_ARRAY_STATE,   /* [L*D,N,width] for each state */
-    ECO_ARRAY_STATES,  /* [L*D,T,N,width] for each state */
-    ECO_ARRAY_BLOCK,   /* bytes whose number is in ecornn_sizes */
-    ECO_ARRAY_SHAPES
+/* Letters of a shape, outermost first: layers and directions, steps, rows, and the numbers of a row
+ * of x or of y.  Arrays with I or Y are [N,T,...] in batch-major order. */
+enum { ECO_L = 1, ECO_T = 2, ECO_N = 4, ECO_I = 8, ECO_Y = 16 };
+
+enum eco_array_element {
+    ECO_ARRAY_NUMBER, /* of the problem's type */
+    ECO_ARRAY_STATE,  /* of the state's type; a row has the state's width */
+    ECO_ARRAY_MARK,   /* a byte that says something of one step */
+    ECO_ARRAY_LENGTH, /* an int32_t, a number of steps */
+    ECO_ARRAY_INDEX,  /* an int32_t, a row of other arrays */
+    ECO_ARRAY_BLOCK,  /* a byte; ecornn_sizes has their number */
+    ECO_ARRAY_ELEMENTS
 };
+
+/* Each of several models has one, or all the same if they share x. */
+enum eco_array_models { ECO_MODELS_OWN, ECO_MODELS_WITH_X };
+
+/* What a layer of a net has: nothing, so that a net's run refuses it; what the net sets by name;
+ * the run's, or what joined steps make of it; or one in io.layers. */
+enum eco_array_nets { ECO_NETS_NONE, ECO_NETS_PLACED, ECO_NETS_JOINED, ECO_NETS_LAYERS };
+
+/* What a run without steps or rows does with it, unless that is the offset in struct eco_args of an
+ * array that it copies. */
+enum { ECO_EMPTY_NOTHING = 0, ECO_EMPTY_ZEROS = 1 };
 
 /* When it must be given, unless it is a block of 0 bytes; of bits that the run has. */
 enum {
     ECO_NEVER_REQUIRED = 0,
-    ECO_IN_RUNS = 1,    /* of steps and rows */
+    ECO_IN_RUNS = 1,    /* with steps and rows */
     ECO_IN_BACKWARD = 2 /* these, backward */
 };
 
@@ -40,25 +48,35 @@ struct eco_run_array {
     const char *name;   /* "io.x" */
     bool gradient;      /* it is in ecornn_gradient, not in ecornn_io */
     uint16_t given, at; /* offsets in that structure and in struct eco_args */
-    bool output;        /* a run of this kind writes it */
     uint8_t count;      /* 1, or ECO_MAX_STATES: one for each state */
-    uint8_t shape;      /* enum eco_array_shape */
-    uint16_t bytes;     /* of a block: offset of its size in ecornn_sizes */
+    bool output;        /* a run of this kind writes it */
+    uint8_t element;    /* enum eco_array_element */
+    uint8_t letters;
+    uint16_t bytes;    /* of a block: offset of its size in ecornn_sizes */
+    uint16_t if_empty; /* see above */
     uint8_t required;
+    uint8_t models;   /* enum eco_array_models */
+    uint8_t nets;     /* enum eco_array_nets */
     uint8_t tangents; /* enum eco_array_tangents */
     uint32_t flag;    /* which the plan's description must have for it; or 0 */
     const char *flag_name;
 };
 
 enum {
-    ECO_IO_ARRAYS = 13,
-    ECO_STEP_ARRAYS = 3,  /* of these, the ones that eco_is_step_array() finds, in their order; */
-    ECO_STEP_LENGTHS = 0, /* two of them by name */
-    ECO_STEP_MASK = 2,
-    ECO_RUN_ARRAYS = ECO_IO_ARRAYS + 7,
-    ECO_RUN_POINTERS = ECO_RUN_ARRAYS + 8 * (ECO_MAX_STATES - 1) /* of eight, one for each state */
+#define ARRAY(structure, ...) +(sizeof #structure == sizeof "io")
+    ECO_IO_ARRAYS = 0
+#include "common/run_array_rows.inc"
+    ,
+#define ARRAY(...) +1
+    ECO_RUN_ARRAYS = 0
+#include "common/run_array_rows.inc"
+    ,
+#define ONE                                  1
+#define EACH                                 ECO_MAX_STATES
+#define ARRAY(structure, field, number, ...) +number
+    ECO_RUN_POINTERS = 0
+#include "common/run_array_rows.inc"
 };
-/* First those of ecornn_io, then those of ecornn_gradient, each in the order of the fields. */
 extern const struct eco_run_array eco_run_array[ECO_RUN_ARRAYS];
 
 /* The number of rows that a run has: those of ecornn_gradient are last. */
@@ -67,11 +85,27 @@ static inline int eco_run_arrays(const struct eco_args *args)
     return args->backward ? ECO_RUN_ARRAYS : ECO_IO_ARRAYS;
 }
 
-/* Does it say something of each step of a row: whether it counts, or the states restart?  What
- * changes the steps of a run changes these arrays with them. */
-static inline bool eco_is_step_array(const struct eco_run_array *array)
+/* The shape of an array of one model, [lanes,steps,rows,width], in a run of T steps and N rows; 1
+ * for a letter that it has not.  The lanes of y are its directions, which are innermost. */
+struct eco_run_shape {
+    int32_t lanes, steps, rows, width;
+    ecornn_type type; /* of numbers and states; else 0 */
+    size_t element;   /* bytes */
+};
+struct eco_run_shape eco_run_array_shape(const struct eco_run_array *array,
+                                         const struct eco_problem *problem, int s, int32_t T,
+                                         int32_t N);
+
+static inline size_t eco_run_shape_bytes(const struct eco_run_shape *shape)
 {
-    return array->shape == ECO_ARRAY_LENGTHS || array->shape == ECO_ARRAY_MARKS;
+    return (size_t)shape->lanes * (size_t)shape->steps * (size_t)shape->rows *
+           (size_t)shape->width * shape->element;
+}
+
+/* Is it a state of each layer, or its gradient? */
+static inline bool eco_is_state(const struct eco_run_array *array)
+{
+    return array->letters == (ECO_L | ECO_N);
 }
 
 /* Its name without that of the structure. */

@@ -21,15 +21,6 @@ static ecornn_status check_counts(const struct eco_attention_args *args,
     return status == ECORNN_OK ? eco_check_count("batch", args->N, problem->N) : status;
 }
 
-static ecornn_status check_lengths(const struct eco_attention_args *args)
-{
-    for (int32_t n = 0; args->lengths && n < args->N; n++)
-        if (args->lengths[n] < 0 || args->lengths[n] > args->S)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "io.lengths[%d] is %d, must be 0 to %d", (int)n,
-                            (int)args->lengths[n], (int)args->S);
-    return ECORNN_OK;
-}
-
 static ecornn_status check_io(const struct eco_attention_plan *plan, const ecornn_attention_io *io,
                               const struct eco_attention_args *args)
 {
@@ -72,7 +63,7 @@ static ecornn_status read_io(struct eco_attention_args *args, const struct eco_a
     if (status == ECORNN_OK)
         status = check_io(plan, io, args);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)
-        status = check_lengths(args);
+        status = eco_check_lengths(args->lengths, args->S, args->N);
     return status;
 }
 

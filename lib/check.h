@@ -120,7 +120,7 @@ struct eco_array_rules {
     const ecornn_sizes *sizes; /* of the blocks */
     uint8_t required;          /* bits of eco_run_array.required */
     bool without_x;            /* all of x is in io.inputs */
-    uint8_t alignment[ECO_ARRAY_SHAPES];
+    uint8_t alignment[ECO_ARRAY_ELEMENTS];
     const char *within; /* which struct in io or gradient has them: "", or "tangent->" */
 };
 /* Those of a run of layers. */

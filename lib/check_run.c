@@ -45,14 +45,14 @@ static ecornn_status refuse(const struct eco_array_rules *rules, const struct ec
     if ((array->flag & ~rules->flags) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s%s is without ECORNN_%s", name,
                         at, rules->plan, rules->kind, array->flag_name);
-    return eco_check_pointer(name, at, false, rules->alignment[array->shape]);
+    return eco_check_pointer(name, at, false, rules->alignment[array->element]);
 }
 
 static bool is_required(const struct eco_array_rules *rules, const struct eco_run_array *array)
 {
-    const bool none = rules->without_x && array->shape == ECO_ARRAY_INPUT;
+    const bool none = rules->without_x && (array->letters & ECO_I) != 0;
     return (array->required & rules->required) != 0 && !none &&
-           (array->shape != ECO_ARRAY_BLOCK || eco_run_array_bytes(array, rules->sizes) > 0);
+           (array->element != ECO_ARRAY_BLOCK || eco_run_array_bytes(array, rules->sizes) > 0);
 }
 
 ecornn_status eco_check_arrays(const struct eco_array_rules *rules, const struct eco_args *args)
@@ -64,7 +64,7 @@ ecornn_status eco_check_arrays(const struct eco_array_rules *rules, const struct
             const bool good = at == NULL ? !is_required(rules, array)
                                          : (array->count == 1 || s < rules->states) &&
                                                (array->flag & ~rules->flags) == 0 &&
-                                               eco_is_aligned(at, rules->alignment[array->shape]);
+                                               eco_is_aligned(at, rules->alignment[array->element]);
             if (!good)
                 return refuse(rules, array, s, at);
         }
@@ -89,13 +89,11 @@ struct eco_array_rules eco_array_rules(const struct eco_problem *problem,
                                     .required = is_empty(args)   ? ECO_NEVER_REQUIRED
                                                 : args->backward ? ECO_IN_RUNS | ECO_IN_BACKWARD
                                                                  : ECO_IN_RUNS,
-                                    .alignment = {[ECO_ARRAY_ROWS] = sizeof(int32_t),
-                                                  [ECO_ARRAY_LENGTHS] = sizeof(int32_t),
-                                                  [ECO_ARRAY_MARKS] = 1,
-                                                  [ECO_ARRAY_INPUT] = element,
-                                                  [ECO_ARRAY_OUTPUT] = element,
+                                    .alignment = {[ECO_ARRAY_NUMBER] = element,
                                                   [ECO_ARRAY_STATE] = state,
-                                                  [ECO_ARRAY_STATES] = state,
+                                                  [ECO_ARRAY_MARK] = 1,
+                                                  [ECO_ARRAY_LENGTH] = sizeof(int32_t),
+                                                  [ECO_ARRAY_INDEX] = sizeof(int32_t),
                                                   [ECO_ARRAY_BLOCK] = ECO_ALIGNMENT}};
 }
 
@@ -108,24 +106,27 @@ ecornn_status eco_check_pointers(const struct eco_pointer *pointer, size_t count
     return status;
 }
 
+/* A block of the caller's; NULL: it is another array, or has no bytes. */
+static const void *block_at(const struct eco_run_array *array, const struct eco_args *args,
+                            const ecornn_sizes *sizes)
+{
+    return array->element == ECO_ARRAY_BLOCK && eco_run_array_bytes(array, sizes) > 0
+               ? eco_run_array_get(args, array, 0)
+               : NULL;
+}
+
 ecornn_status eco_check_overlap(const struct eco_args *args, const ecornn_sizes *sizes)
 {
-    const void *const weights = sizes->weight_bytes > 0 ? args->weights : NULL,
-                      *const workspace = sizes->workspace_bytes > 0 ? args->workspace : NULL;
-    const struct {
-        const char *name, *other;
-        const void *at, *other_at;
-    } apart[] = {{"io.y", "io.x", args->y, args->x},
-                 {"io.reserve", "io.workspace", args->reserve, workspace},
-                 {"io.workspace", "io.weights", workspace, weights},
-                 {"io.reserve", "io.weights", args->reserve, weights},
-                 {"gradient.dweights", "io.weights", args->dweights, weights},
-                 {"gradient.dweights", "io.workspace", args->dweights, workspace},
-                 {"gradient.dweights", "io.reserve", args->dweights, args->reserve}};
-    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
-        if (apart[i].at != NULL && apart[i].at == apart[i].other_at)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, the memory of %s", apart[i].name,
-                            apart[i].at, apart[i].other);
+    const struct eco_run_array *const end = eco_run_array + eco_run_arrays(args);
+    if (args->y != NULL && args->y == args->x)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.y is %p, the memory of io.x", args->y);
+    for (const struct eco_run_array *one = eco_run_array; one < end; one++) {
+        const void *const at = block_at(one, args, sizes);
+        for (const struct eco_run_array *other = eco_run_array; at != NULL && other < one; other++)
+            if (at == block_at(other, args, sizes))
+                return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, the memory of %s", one->name, at,
+                                other->name);
+    }
     for (int s = 0; args->reserve != NULL && !args->backward && s < ECORNN_MAX_STATES; s++)
         if (args->final[s] != NULL && args->final[s] == args->initial[s])
             return eco_fail(
@@ -370,8 +371,6 @@ static ecornn_status check_kind(const ecornn_plan *plan, const ecornn_io *io,
         if (eco_check_pointer(fields[i].name, fields[i].at, false, sizeof(void *)) != ECORNN_OK)
             return ECORNN_BAD_ARGUMENT;
     }
-    if (io->rows && plan->kind != ECO_PLAN_LAYERS)
-        return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which needs a plan of layers");
     if (!io->rows && io->streams != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.streams is %d, must be 0 without io.rows",
                         (int)io->streams);

@@ -55,15 +55,20 @@ void eco_net_plan_describe(const struct eco_net_plan *net, struct eco_text *text
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static ecornn_status check_no_states(const struct eco_args *args)
+/* Refuses arrays that no net has; then those that only its layers have. */
+static ecornn_status check_arrays(const struct eco_args *args, enum eco_array_nets of_nets)
 {
     for (int a = 0; a < eco_run_arrays(args); a++)
-        for (int s = 0; eco_run_array[a].count > 1 && s < ECO_MAX_STATES; s++)
-            if (eco_run_array_get(args, &eco_run_array[a], s) != NULL)
-                return eco_fail(ECORNN_BAD_ARGUMENT,
-                                "%s is %p, must be NULL: a net is given states by io.layers",
-                                eco_run_array[a].name,
-                                eco_run_array_get(args, &eco_run_array[a], s));
+        for (int s = 0; s < eco_run_array[a].count; s++) {
+            const void *const at = eco_run_array_get(args, &eco_run_array[a], s);
+            if (at != NULL && eco_run_array[a].nets == of_nets)
+                return of_nets == ECO_NETS_NONE
+                           ? eco_fail(ECORNN_UNSUPPORTED, "%s is set, which needs a plan of layers",
+                                      eco_run_array[a].name)
+                           : eco_fail(ECORNN_BAD_ARGUMENT,
+                                      "%s is %p, must be NULL: a net is given states by io.layers",
+                                      eco_run_array[a].name, at);
+        }
     return ECORNN_OK;
 }
 
@@ -142,7 +147,9 @@ static ecornn_status pack_first(const ecornn_plan *plan, const struct eco_args *
 /* The arguments of the run have been read from io. */
 static ecornn_status run_net(const ecornn_plan *plan, struct eco_net_run *run, const ecornn_io *io)
 {
-    ecornn_status status = check_no_states(&run->args);
+    ecornn_status status = check_arrays(&run->args, ECO_NETS_NONE);
+    if (status == ECORNN_OK)
+        status = check_arrays(&run->args, ECO_NETS_LAYERS);
     if (status == ECORNN_OK)
         status = check_blocks(run);
     if (status == ECORNN_OK && !run->plan->device->caps.own_memory)

@@ -54,7 +54,8 @@ const void *eco_take(const char *name, const void *given, void *own, size_t byte
 static bool has(enum eco_part part, const struct eco_run_array *array, bool gradient)
 {
     return array->gradient == gradient &&
-           (part == ECO_PART_LAYER ? array->count > 1 : array->tangents == ECO_WITH_TANGENT);
+           (part == ECO_PART_LAYER ? array->nets == ECO_NETS_LAYERS
+                                   : array->tangents == ECO_WITH_TANGENT);
 }
 
 static ecornn_status refuse_part(const char *name, size_t byte, bool gradient, enum eco_part part)

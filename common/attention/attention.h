@@ -62,7 +62,6 @@ struct eco_attention_plan {
     struct eco_attention problem;
     struct ecornn_device *device;
     ecornn_sizes sizes;
-    uint64_t mark; /* fingerprint of its runs */
 };
 
 /* The interface of a backend, in eco_backend. */
@@ -120,7 +119,6 @@ static inline void *eco_attention_saved(const struct eco_attention_args *args)
 
 /* ---- the mark of a run in its reserve, attention_mark.c -------------------------------------- */
 
-uint64_t eco_attention_mark_of_plan(const struct eco_attention_plan *plan);
 /* Writes the mark after a forward run; checks it before a backward run, BAD_ARGUMENT if the reserve
  * belongs to another run. */
 void eco_attention_mark_write(const struct eco_attention_plan *plan,

@@ -88,7 +88,6 @@ ecornn_status eco_attention_plan_create(struct eco_attention_plan **plan,
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
     made->problem = *problem;
     made->device = device;
-    made->mark = eco_attention_mark_of_plan(made);
     const ecornn_status status = fix_sizes(made);
     if (status == ECORNN_OK)
         *plan = made;

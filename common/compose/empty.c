@@ -1,51 +1,46 @@
 /*
- * A run of no steps or no rows: states are copied, and the gradient of the weights is zero.
+ * A run of no steps or no rows: states are copied, and gradients of states and weights are zero.
  * Nothing else is read or written.
  */
 #include "common/compose/sequence.h"
 
-struct list {
-    struct eco_call fill[2 * ECO_MAX_STATES + 1];
-    int count;
-};
+#include "common/compose/arena.h"
+#include "common/run_arrays.h"
 
-static void add(struct list *list, struct eco_fill fill)
+/* What the rows say of pointer s of an array. */
+static struct eco_fill fill_of(const struct ecornn_plan *plan, const struct eco_args *args,
+                               const struct eco_run_array *array, int s)
 {
-    if (fill.to != NULL && fill.to != fill.from && fill.bytes > 0)
-        list->fill[list->count++] = (struct eco_call){ECO_CALL_FILL, {.fill = fill}};
-}
-
-/* [L*D,N,P] or [L*D,N,H] */
-static size_t state_bytes(const struct eco_problem *problem, int state, int32_t N)
-{
-    return (size_t)problem->L * (size_t)problem->D * (size_t)N *
-           (size_t)eco_problem_width(problem, state) *
-           eco_type_bytes(eco_problem_state_type(problem, state));
+    const struct eco_run_shape shape =
+        eco_run_array_shape(array, &plan->problem, s, args->T, args->N);
+    struct eco_fill fill = {.name = array->name,
+                            .to = eco_after(eco_run_array_get(args, array, s), 0),
+                            .bytes = array->element == ECO_ARRAY_BLOCK
+                                         ? eco_run_array_bytes(array, &plan->sizes)
+                                         : eco_run_shape_bytes(&shape),
+                            .type = shape.type};
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++)
+        if (eco_run_array[a].at == array->if_empty) {
+            fill.from_name = eco_run_array[a].name;
+            fill.from = eco_run_array_get(args, &eco_run_array[a], s);
+        }
+    if (!array->gradient)
+        fill.value = plan->problem.cell->recipe.start[s];
+    return fill;
 }
 
 void eco_compose_empty(struct eco_sequence *sequence, const struct ecornn_plan *plan,
                        const struct eco_args *args)
 {
-    struct list list = {.count = 0};
-    for (int s = 0; s < plan->problem.cell->recipe.n_states; s++) {
-        const size_t bytes = state_bytes(&plan->problem, s, args->N);
-        const double start = plan->problem.cell->recipe.start[s];
-        add(&list, args->backward ? (struct eco_fill){.name = "gradient.dinitial",
-                                                      .from_name = "gradient.dfinal",
-                                                      .to = args->dinitial[s],
-                                                      .from = args->dfinal[s],
-                                                      .bytes = bytes}
-                                  : (struct eco_fill){"io.final", "io.initial", args->final[s],
-                                                      args->initial[s], bytes, start,
-                                                      eco_problem_state_type(&plan->problem, s)});
-        if (args->backward)
-            add(&list, (struct eco_fill){.name = "gradient.dreset_state",
-                                         .to = args->dreset_state[s],
-                                         .bytes = bytes});
-    }
-    if (args->backward && !args->accumulate)
-        add(&list, (struct eco_fill){.name = "gradient.dweights",
-                                     .to = args->dweights,
-                                     .bytes = plan->sizes.dweight_bytes});
-    eco_sequence_calls(sequence, list.fill, list.count);
+    for (int a = 0; a < eco_run_arrays(args); a++)
+        for (int s = 0; s < eco_run_array[a].count; s++) {
+            const struct eco_run_array *const array = &eco_run_array[a];
+            const bool added = args->accumulate && array->element == ECO_ARRAY_BLOCK;
+            if (array->if_empty == ECO_EMPTY_NOTHING || array->gradient != args->backward ||
+                added || eco_run_array_get(args, array, s) == NULL)
+                continue;
+            const struct eco_fill fill = fill_of(plan, args, array, s);
+            if (fill.to != fill.from && fill.bytes > 0)
+                eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_FILL, {.fill = fill}}, 1);
+        }
 }

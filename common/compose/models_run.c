@@ -32,21 +32,13 @@ struct models {
 static size_t bytes_of(const struct models *models, const struct eco_run_array *array, int s)
 {
     const struct eco_problem *const problem = &models->plan->problem;
-    const size_t N = (size_t)models->args->N, rows = (size_t)models->args->T * N,
-                 element = eco_type_bytes(problem->type), D = (size_t)problem->D,
-                 state = (size_t)problem->L * D * element *
-                         (array->count > 1 ? (size_t)eco_problem_width(problem, s) : 0);
-    const size_t bytes[ECO_ARRAY_SHAPES] = {
-        [ECO_ARRAY_ROWS] = N * sizeof(int32_t),
-        [ECO_ARRAY_LENGTHS] = N * sizeof(int32_t),
-        [ECO_ARRAY_MARKS] = rows,
-        [ECO_ARRAY_INPUT] = rows * (size_t)problem->I * element,
-        [ECO_ARRAY_OUTPUT] = rows * D * (size_t)problem->Y * element,
-        [ECO_ARRAY_STATE] = N * state,
-        [ECO_ARRAY_STATES] = rows * state,
-        [ECO_ARRAY_BLOCK] = eco_models_stride(eco_run_array_bytes(array, &models->one))};
-    const bool shared = problem->shared && !array->gradient && array->shape <= ECO_ARRAY_INPUT;
-    return shared ? 0 : bytes[array->shape];
+    const struct eco_run_shape shape =
+        eco_run_array_shape(array, problem, s, models->args->T, models->args->N);
+    if (problem->shared && array->models == ECO_MODELS_WITH_X)
+        return 0;
+    return array->element == ECO_ARRAY_BLOCK
+               ? eco_models_stride(eco_run_array_bytes(array, &models->one))
+               : eco_run_shape_bytes(&shape);
 }
 
 /* Finds the pointers that differ between models. */

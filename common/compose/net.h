@@ -34,10 +34,10 @@ struct eco_net_piece {
     /* Bytes before its output, [copies,T,N,output], in the reserve; and in the workspace, where the
      * gradient of the output has the same place.  Unused for the last piece, whose output is y. */
     size_t value, slot;
-    /* Do its output's steps have step arrays (run_arrays.h) of their own, one for each copy?  Bytes
-     * before these in the workspace. */
+    /* Has its output arrays of lengths and marks (run_arrays.h) of its own, one for each copy?
+     * Bytes before these in the workspace. */
     bool counts;
-    size_t step_array[ECO_STEP_ARRAYS];
+    size_t joined[ECO_IO_ARRAYS];
 };
 
 struct eco_net_plan {
@@ -76,7 +76,7 @@ struct eco_net_run {
     struct eco_args args;              /* of the net, checked */
     const struct eco_args *states;     /* of each layer, only its arrays of states; or NULL */
     int32_t steps[ECO_NET_PIECES + 1]; /* steps of each piece's input, then of y */
-    const void *step_array[ECO_NET_PIECES + 1][ECO_STEP_ARRAYS]; /* of these */
+    const void *joined[ECO_NET_PIECES + 1][ECO_IO_ARRAYS]; /* lengths and marks of these */
     void *value[ECO_NET_PIECES + 1];  /* each piece's input, beginning with x, then y */
     void *dvalue[ECO_NET_PIECES + 1]; /* their gradients; NULL: zeros, or not needed */
 };

@@ -111,25 +111,25 @@ static void place_slot(struct eco_net_plan *plan, const struct turns *turns, int
         piece->value = eco_arena_take(reserve, bytes);
 }
 
-/* Places the step arrays of the output of piece p, of each of its copies. */
-static void place_step_arrays(struct eco_net_plan *plan, int p, struct eco_arena *workspace)
+/* Places the arrays of lengths and marks of the output of piece p, of each of its copies. */
+static void place_joined(struct eco_net_plan *plan, int p, struct eco_arena *workspace)
 {
-    for (int a = 0, k = 0; k < ECO_STEP_ARRAYS; a++) {
+    const struct eco_problem *const problem = eco_net_problem(plan);
+    for (int a = 0; a < ECO_IO_ARRAYS; a++) {
         const struct eco_run_array *const array = &eco_run_array[a];
-        if (!eco_is_step_array(array))
-            continue;
-        const struct eco_size lengths = eco_arena_numbers(
-            sizeof(int32_t), (size_t)plan->sizes.batch, (size_t)eco_net_copies(plan, p + 1), 1);
-        if ((array->flag & ~eco_net_problem(plan)->flags) == 0)
-            plan->piece[p].step_array[k] = eco_arena_take(
-                workspace,
-                array->shape == ECO_ARRAY_LENGTHS ? lengths : bytes_of(plan, p + 1, 1, 1));
-        k++;
+        const struct eco_run_shape shape =
+            eco_run_array_shape(array, problem, 0, 1, plan->sizes.batch);
+        const size_t row = eco_run_shape_bytes(&shape),
+                     copies = (size_t)eco_net_copies(plan, p + 1);
+        if (array->nets == ECO_NETS_JOINED && (array->flag & ~problem->flags) == 0)
+            plan->piece[p].joined[a] = eco_arena_take(
+                workspace, (array->letters & ECO_T) != 0 ? bytes_of(plan, p + 1, 1, 1)
+                                                         : eco_arena_numbers(row, copies, 1, 1));
     }
 }
 
-/* Counts the copies of every piece's input, and places step arrays where they change: after a join,
- * and after the first layers if models share what these read. */
+/* Counts the copies of every piece's input, and places these arrays where they change: after a
+ * join, and after the first layers if models share what these read. */
 static void place_counts(struct eco_net_plan *plan, struct eco_arena *workspace)
 {
     const struct eco_problem *const problem = eco_net_problem(plan);
@@ -142,7 +142,7 @@ static void place_counts(struct eco_net_plan *plan, struct eco_arena *workspace)
         struct eco_net_piece *const piece = &plan->piece[p];
         piece->counts = piece->join > 1 || piece->copies != eco_net_copies(plan, p + 1);
         if (piece->counts)
-            place_step_arrays(plan, p, workspace);
+            place_joined(plan, p, workspace);
     }
 }
 

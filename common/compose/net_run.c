@@ -15,21 +15,36 @@ static void *in_workspace(const struct eco_net_run *run, size_t bytes)
     return eco_after(run->args.workspace, bytes);
 }
 
+/* Array a, which joins change, of copy m of piece p's input. */
+static const void *joined_of(const struct eco_net_run *run, int p, int a, size_t m)
+{
+    const struct eco_run_shape shape = eco_run_array_shape(
+        &eco_run_array[a], eco_net_problem(run->plan), 0, run->steps[p], run->args.N);
+    return eco_after(run->joined[p][a], m * eco_run_shape_bytes(&shape));
+}
+
 /* The arguments of a run over the steps of copy m of piece p's input, or, after the last piece, y.
- */
+ * It has no arrays but those that joins change. */
 static struct eco_args args_at(const struct eco_net_run *run, int p, size_t m)
 {
     struct eco_args args = run->args;
-    const size_t lengths = (size_t)args.N * sizeof(int32_t),
-                 marks = (size_t)args.N * (size_t)run->steps[p];
     args.T = run->steps[p];
-    for (int a = 0, k = 0; k < ECO_STEP_ARRAYS; a++)
-        if (eco_is_step_array(&eco_run_array[a])) {
-            const size_t bytes = eco_run_array[a].shape == ECO_ARRAY_LENGTHS ? lengths : marks;
-            eco_run_array_set(&args, &eco_run_array[a], 0,
-                              eco_after(run->step_array[p][k++], m * bytes));
-        }
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++) {
+        const struct eco_run_array *const array = &eco_run_array[a];
+        for (int s = 0; s < array->count; s++)
+            eco_run_array_set(&args, array, s,
+                              array->nets == ECO_NETS_JOINED ? joined_of(run, p, a, m) : NULL);
+    }
     return args;
+}
+
+/* The field of struct eco_args at this offset, an array that joins change, for piece p. */
+static const void *joined_at(const struct eco_net_run *run, int p, size_t at)
+{
+    int a = 0;
+    while (eco_run_array[a].at != at)
+        a++;
+    return run->joined[p][a];
 }
 
 static bool is_last(const struct eco_net_run *run, int p)
@@ -49,9 +64,9 @@ static bool is_view(const struct eco_net_run *run, int p)
         return false;
     if (piece->dropout > 0)
         return run->args.reserve == NULL;
-    const void *const *const given = run->step_array[p];
     const bool zeros =
-        given[ECO_STEP_MASK] == NULL && !(problem->repeats && given[ECO_STEP_LENGTHS] != NULL);
+        joined_at(run, p, offsetof(struct eco_args, mask)) == NULL &&
+        !(problem->repeats && joined_at(run, p, offsetof(struct eco_args, lengths)) != NULL);
     return p > 0 && dense && run->steps[p] % piece->join == 0 && zeros;
 }
 
@@ -65,23 +80,21 @@ static void *output_of(const struct eco_net_run *run, int p)
                                      : in_workspace(run, run->plan->piece[p].slot);
 }
 
-/* Finds the step arrays of x, then those of the output of each piece: as those of its input, or of
- * its own. */
-static void begin_step_arrays(struct eco_net_run *run)
+/* Finds the arrays of x that joins change, then those of the output of each piece: as those of its
+ * input, or of its own. */
+static void begin_joined(struct eco_net_run *run)
 {
     const struct eco_args *const args = &run->args;
-    for (int a = 0, k = 0; k < ECO_STEP_ARRAYS; a++)
-        if (eco_is_step_array(&eco_run_array[a]))
-            run->step_array[0][k++] =
-                args->T > 0 && args->N > 0 ? eco_run_array_get(args, &eco_run_array[a], 0) : NULL;
-    for (int p = 0; p < run->plan->pieces; p++)
-        for (int k = 0; k < ECO_STEP_ARRAYS; k++) {
+    for (int a = 0; a < ECO_IO_ARRAYS; a++) {
+        const bool any = eco_run_array[a].nets == ECO_NETS_JOINED && args->T > 0 && args->N > 0;
+        run->joined[0][a] = any ? eco_run_array_get(args, &eco_run_array[a], 0) : NULL;
+        for (int p = 0; p < run->plan->pieces; p++) {
             const struct eco_net_piece *const piece = &run->plan->piece[p];
-            const void *const of_input = run->step_array[p][k];
-            run->step_array[p + 1][k] = of_input != NULL && piece->counts
-                                            ? in_workspace(run, piece->step_array[k])
-                                            : of_input;
+            run->joined[p + 1][a] = run->joined[p][a] != NULL && piece->counts
+                                        ? in_workspace(run, piece->joined[a])
+                                        : run->joined[p][a];
         }
+    }
 }
 
 void eco_net_begin(struct eco_net_run *run)
@@ -89,7 +102,7 @@ void eco_net_begin(struct eco_net_run *run)
     const struct eco_net_plan *const plan = run->plan;
     run->steps[0] = run->args.T;
     run->value[0] = eco_after(run->args.x, 0);
-    begin_step_arrays(run);
+    begin_joined(run);
     for (int p = 0; p < plan->pieces; p++) {
         const struct eco_net_piece *const piece = &plan->piece[p];
         run->steps[p + 1] = eco_joined(run->steps[p], piece->join);
@@ -148,7 +161,7 @@ static void *dx_of(const struct eco_net_run *run, int p, int k)
 static void take_states(const struct eco_net_run *run, int k, struct eco_args *args)
 {
     for (int a = 0; run->states != NULL && a < eco_run_arrays(args); a++)
-        if (eco_run_array[a].count > 1)
+        if (eco_run_array[a].nets == ECO_NETS_LAYERS)
             eco_run_array_copy(args, &run->states[k], &eco_run_array[a]);
     for (int s = 0; args->backward && s < ECO_MAX_STATES; s++)
         args->states[s] = NULL;
@@ -163,9 +176,9 @@ struct eco_args eco_net_layer_args(const struct eco_net_run *run, int k)
     args.y = y_of(run, p, k);
     args.dy = dy_of(run, p, k);
     args.dx = dx_of(run, p, k);
-    args.weights = eco_after(args.weights, layer->weights);
-    args.dweights = eco_after(args.dweights, layer->dweights);
-    args.reserve = eco_after(args.reserve, layer->reserve);
+    args.weights = eco_after(run->args.weights, layer->weights);
+    args.dweights = eco_after(run->args.dweights, layer->dweights);
+    args.reserve = eco_after(run->args.reserve, layer->reserve);
     args.workspace = in_workspace(run, layer->workspace);
     args.workspace_bytes = args.reserve_bytes = 0; /* checked for all */
     args.seed = eco_seed_of(args.seed, ECO_SEED_LAYER, (uint32_t)k);
@@ -228,8 +241,8 @@ static void join_steps(const struct eco_net_run *run, int p, void *const *value,
     const struct eco_net_piece *const piece = &run->plan->piece[p];
     const struct eco_join steps = {.narrow = value[p],
                                    .wide = value[p + 1],
-                                   .lengths = run->step_array[p][ECO_STEP_LENGTHS],
-                                   .mask = run->step_array[p][ECO_STEP_MASK],
+                                   .lengths = joined_at(run, p, offsetof(struct eco_args, lengths)),
+                                   .mask = joined_at(run, p, offsetof(struct eco_args, mask)),
                                    .steps = piece->join,
                                    .width = piece->input,
                                    .row = piece->output};
@@ -367,7 +380,7 @@ static void count_copy(const struct eco_net_run *run, int p, size_t m,
     for (int a = 0; a < ECO_IO_ARRAYS; a++) {
         bytes.to = eco_after(eco_run_array_get(&out, &eco_run_array[a], 0), 0);
         bytes.from = eco_run_array_get(&in, &eco_run_array[a], 0);
-        if (eco_run_array[a].shape == ECO_ARRAY_MARKS && bytes.to != NULL)
+        if (eco_run_array[a].element == ECO_ARRAY_MARK && bytes.to != NULL)
             eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_BYTES, {.bytes = bytes}}, 1);
     }
 }
@@ -375,8 +388,8 @@ static void count_copy(const struct eco_net_run *run, int p, size_t m,
 static void count(const struct eco_net_run *run, struct eco_sequence *sequence)
 {
     bool any = false;
-    for (int k = 0; k < ECO_STEP_ARRAYS; k++)
-        any = any || run->step_array[0][k] != NULL;
+    for (int a = 0; a < ECO_IO_ARRAYS; a++)
+        any = any || run->joined[0][a] != NULL;
     for (int p = 0; any && p < run->plan->pieces; p++)
         for (int m = 0; run->plan->piece[p].counts && m < eco_net_copies(run->plan, p + 1); m++)
             count_copy(run, p, (size_t)m, sequence);

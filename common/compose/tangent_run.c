@@ -164,7 +164,7 @@ static struct eco_args args_of(const struct eco_tangent_run *run)
                             .workspace = run->at.workspace,
                             .seed = run->args.seed};
     for (int a = 0; a < ECO_IO_ARRAYS; a++)
-        if (eco_is_step_array(&eco_run_array[a]))
+        if (eco_run_array[a].nets == ECO_NETS_JOINED)
             eco_run_array_copy(&args, &run->args, &eco_run_array[a]);
     return args;
 }
@@ -179,7 +179,7 @@ static struct eco_args both_args(const struct eco_tangent_run *run, bool backwar
     args.weights = run->at.both_weights;
     args.reserve = run->plan->problem.training ? run->at.both_reserve : NULL;
     for (int a = 0; a < eco_run_arrays(&args); a++)
-        for (int s = 0; s < S && eco_run_array[a].shape == ECO_ARRAY_STATE; s++) {
+        for (int s = 0; s < S && eco_is_state(&eco_run_array[a]); s++) {
             const struct eco_run_array *const array = &eco_run_array[a];
             eco_run_array_set(&args, array, s,
                               layer_of(run, eco_run_array_get(&run->tangent, array, s)));
@@ -198,7 +198,7 @@ static struct eco_args cell_args(const struct eco_tangent_run *run, const void *
     args.reserve = run->plan->problem.training ? run->at.cell_reserve : NULL;
     for (int a = 0; a < ECO_IO_ARRAYS; a++) {
         const struct eco_run_array *const array = &eco_run_array[a];
-        for (int s = 0; s < run->plan->states && array->shape == ECO_ARRAY_STATE; s++)
+        for (int s = 0; s < run->plan->states && eco_is_state(array); s++)
             if (!array->output)
                 eco_run_array_set(&args, array, s,
                                   layer_of(run, eco_run_array_get(&run->args, array, s)));

@@ -1,6 +1,6 @@
 /*
  * What runs ask of a layout: where its arrays are, and which states and values it keeps.  And the
- * rows of the arrays that callers give.
+ * rows and shapes of the arrays that callers give.
  */
 #include <stddef.h>
 
@@ -221,45 +221,75 @@ struct eco_array eco_layout_array(const struct eco_layout *layout, enum eco_inne
 
 /* ---- of callers ------------------------------------------------------------------------------ */
 
-#define FIELD(structure, name) offsetof(structure, name), offsetof(struct eco_args, name)
-#define IO(name)               "io." #name, false, FIELD(ecornn_io, name)
-#define GRADIENT(name)         "gradient." #name, true, FIELD(ecornn_gradient, name)
-#define ONE(shape)             1, ECO_ARRAY_##shape, 0
-#define EACH(shape)            ECO_MAX_STATES, ECO_ARRAY_##shape, 0
-#define BLOCK(bytes)           1, ECO_ARRAY_BLOCK, offsetof(ecornn_sizes, bytes)
-#define FLAG(flag)             ECORNN_##flag, #flag
-#define ALL                    0, NULL
+#define ONE          1
+#define EACH         ECO_MAX_STATES
+#define IN           false
+#define OUT          true
+#define BYTES(block) 0, .bytes = offsetof(ecornn_sizes, block##_bytes)
+#define FROM(field)  offsetof(struct eco_args, field)
+#define FLAG(bit)    ECORNN_##bit, .flag_name = #bit
+#define ALL          0
+#define ARRAY(structure, field, number, writes, kind, shape, empty, when, of_models, of_nets,      \
+              of_tangents, plans)                                                                  \
+    {.name = #structure "." #field,                                                                \
+     .gradient = sizeof #structure == sizeof "gradient",                                           \
+     .given = offsetof(ecornn_##structure, field),                                                 \
+     .at = offsetof(struct eco_args, field),                                                       \
+     .count = number,                                                                              \
+     .output = writes,                                                                             \
+     .element = ECO_ARRAY_##kind,                                                                  \
+     .letters = shape,                                                                             \
+     .if_empty = empty,                                                                            \
+     .required = when,                                                                             \
+     .models = ECO_MODELS_##of_models,                                                             \
+     .nets = ECO_NETS_##of_nets,                                                                   \
+     .tangents = of_tangents,                                                                      \
+     .flag = plans},
 
 enum {
+    N = ECO_N,
+    LN = ECO_L | ECO_N,
+    TN = ECO_T | ECO_N,
+    LTN = ECO_L | TN,
+    TNI = TN | ECO_I,
+    TNY = TN | ECO_Y,
+    NOTHING = ECO_EMPTY_NOTHING,
+    ZEROS = ECO_EMPTY_ZEROS,
     NEVER = ECO_NEVER_REQUIRED,
+    RUNS = ECO_IN_RUNS,
+    BACKWARD = ECO_IN_BACKWARD,
     NONE = ECO_NO_ARRAY,
     ITS = ECO_ONE_ARRAY,
-    BOTH = ECO_WITH_TANGENT,
-    IN = false,
-    OUT = true
+    BOTH = ECO_WITH_TANGENT
 };
 
-/* clang-format off */
 const struct eco_run_array eco_run_array[ECO_RUN_ARRAYS] = {
-    /* field                      shape                   required         tangents  plans */
-    {IO(lengths),            IN,  ONE(LENGTHS),           NEVER,           ITS,      ALL},
-    {IO(x),                  IN,  ONE(INPUT),             ECO_IN_RUNS,     BOTH,     ALL},
-    {IO(y),                  OUT, ONE(OUTPUT),            NEVER,           BOTH,     ALL},
-    {IO(initial),            IN,  EACH(STATE),            NEVER,           BOTH,     ALL},
-    {IO(final),              OUT, EACH(STATE),            NEVER,           BOTH,     ALL},
-    {IO(weights),            IN,  BLOCK(weight_bytes),    ECO_IN_RUNS,     NONE,     ALL},
-    {IO(workspace),          OUT, BLOCK(workspace_bytes), ECO_IN_RUNS,     ITS,      ALL},
-    {IO(reserve),            OUT, BLOCK(reserve_bytes),   ECO_IN_BACKWARD, NONE,     FLAG(TRAINING)},
-    {IO(resets),             IN,  ONE(MARKS),             NEVER,           ITS,      FLAG(RESETS)},
-    {IO(reset_state),        IN,  EACH(STATE),            NEVER,           BOTH,     FLAG(RESETS)},
-    {IO(mask),               IN,  ONE(MARKS),             NEVER,           ITS,      FLAG(MASK)},
-    {IO(states),             OUT, EACH(STATES),           NEVER,           NONE,     FLAG(ALL_STATES)},
-    {IO(rows),               IN,  ONE(ROWS),              NEVER,           NONE,     FLAG(STREAMS)},
-    {GRADIENT(dy),           IN,  ONE(OUTPUT),            NEVER,           BOTH,     ALL},
-    {GRADIENT(dfinal),       IN,  EACH(STATE),            NEVER,           BOTH,     ALL},
-    {GRADIENT(dx),           OUT, ONE(INPUT),             NEVER,           ITS,      ALL},
-    {GRADIENT(dinitial),     OUT, EACH(STATE),            NEVER,           ITS,      ALL},
-    {GRADIENT(dweights),     OUT, BLOCK(dweight_bytes),   NEVER,           NONE,     ALL},
-    {GRADIENT(dreset_state), OUT, EACH(STATE),            NEVER,           ITS,      FLAG(RESETS)},
-    {GRADIENT(dstates),      IN,  EACH(STATES),           NEVER,           NONE,     FLAG(ALL_STATES)}};
-/* clang-format on */
+#include "common/run_array_rows.inc"
+};
+
+struct eco_run_shape eco_run_array_shape(const struct eco_run_array *array,
+                                         const struct eco_problem *problem, int s, int32_t steps,
+                                         int32_t rows)
+{
+    static const uint8_t element[ECO_ARRAY_ELEMENTS] = {[ECO_ARRAY_MARK] = 1,
+                                                        [ECO_ARRAY_LENGTH] = sizeof(int32_t),
+                                                        [ECO_ARRAY_INDEX] = sizeof(int32_t),
+                                                        [ECO_ARRAY_BLOCK] = 1};
+    struct eco_run_shape shape = {.lanes = 1, .width = 1, .element = element[array->element]};
+    shape.steps = (array->letters & ECO_T) != 0 ? steps : 1;
+    shape.rows = (array->letters & ECO_N) != 0 ? rows : 1;
+    if ((array->letters & ECO_L) != 0)
+        shape.lanes = problem->L * problem->D;
+    if ((array->letters & ECO_I) != 0)
+        shape.width = problem->I;
+    if ((array->letters & ECO_Y) != 0)
+        shape.lanes = problem->D, shape.width = problem->Y;
+    if (array->element == ECO_ARRAY_STATE)
+        shape.width = eco_problem_width(problem, s);
+    if (array->element <= ECO_ARRAY_STATE) {
+        shape.type =
+            array->element == ECO_ARRAY_STATE ? eco_problem_state_type(problem, s) : problem->type;
+        shape.element = eco_type_bytes(shape.type);
+    }
+    return shape;
+}

@@ -115,9 +115,9 @@ static struct eco_view output(const struct binding *b, const void *data)
     return sequence(b, data, (size_t)b->problem->D * Y, b->op->d * Y);
 }
 
-/* N: rows of the caller's array, those of streams if it has these. */
+/* rows: of the caller's array in each lane; those of streams if it has these. */
 static struct eco_view state_of(const struct eco_layout *layout, const struct eco_op *op, int s,
-                                const void *data, int32_t N)
+                                const void *data, size_t rows)
 {
     const struct eco_problem *problem = layout->problem;
     const size_t width = (size_t)eco_problem_width(problem, s);
@@ -127,18 +127,18 @@ static struct eco_view state_of(const struct eco_layout *layout, const struct ec
                             .row = width,
                             .type = layout->type,
                             .caller = true};
-    return eco_view_column(&view, before * (size_t)N * width);
+    return eco_view_column(&view, before * rows * width);
 }
 
 struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const struct eco_args *args,
                                       const struct eco_op *op, int s, const void *data)
 {
-    return state_of(layout, op, s, data, args->N);
+    return state_of(layout, op, s, data, (size_t)args->N);
 }
 
 static struct eco_view caller_state(const struct binding *b, const void *data, int s)
 {
-    return state_of(b->layout, b->op, s, data, b->args->N);
+    return state_of(b->layout, b->op, s, data, (size_t)b->args->N);
 }
 
 const void *eco_bind_weights(const struct eco_layout *layout, const struct eco_args *args,
@@ -187,7 +187,7 @@ static void bind_caller_states(const struct binding *b, const void *const initia
                                void *const final[ECO_MAX_STATES])
 {
     const bool streams = b->args->rows != NULL;
-    const int32_t N = streams ? b->args->streams : b->args->N;
+    const size_t N = (size_t)(streams ? b->args->streams : b->args->N);
     for (int s = 0; s < states(b); s++) {
         b->bound->initial[s] = state_of(b->layout, b->op, s, initial[s], N);
         b->bound->final[s] = state_of(b->layout, b->op, s, final[s], N);
@@ -302,28 +302,15 @@ static void bind_dstarts(const struct binding *b)
 
 static void bind_all_states(const struct binding *b, const void *const arrays[ECO_MAX_STATES])
 {
-    const size_t rows = (size_t)b->args->T * (size_t)b->args->N,
-                 before = (size_t)b->op->layer * (size_t)b->problem->D + b->op->d;
+    const size_t T = (size_t)b->args->T, N = (size_t)b->args->N;
     for (int s = 0; s < states(b); s++) {
-        const size_t width = (size_t)eco_problem_width(b->problem, s);
         struct eco_view *const view = &b->bound->all_states[s];
-        *view =
-            (struct eco_view){.first = (char *)(uintptr_t)arrays[s],
-                              .step = (size_t)b->args->N * width * eco_type_bytes(b->layout->type),
-                              .mask = SIZE_MAX,
-                              .row = width,
-                              .type = b->layout->type,
-                              .caller = true};
-        *view = eco_view_column(view, before * rows * width);
+        *view = (struct eco_view){.first = NULL};
+        if (arrays[s] == NULL)
+            continue;
+        *view = state_of(b->layout, b->op, s, arrays[s], T * N);
+        view->step = N * view->row * eco_type_bytes(view->type);
     }
-}
-
-static void bind_callers_states(const struct binding *b)
-{
-    const void *arrays[ECO_MAX_STATES];
-    for (int s = 0; s < ECO_MAX_STATES; s++)
-        arrays[s] = b->args->states[s];
-    bind_all_states(b, arrays);
 }
 
 /* ---- what a layer reads, and its gradient ---------------------------------------------------- */
@@ -376,7 +363,7 @@ static void begin(const struct binding *b)
     bind_planes(b);
     bind_starts(b);
     bind_caller_states(b, b->args->initial, b->args->final);
-    bind_callers_states(b);
+    bind_all_states(b, (const void *const *)b->args->states);
     if (!eco_layout_copies_states(b->layout))
         return;
     b->bound->y = y_of(b, b->op);
@@ -419,7 +406,7 @@ static void step(const struct binding *b)
     bound->y = y_of(b, b->op);
     for (int s = 1; s < states(b) && eco_layout_copies_states(b->layout); s++)
         bound->checkpoint[s] = copies_of(b, s);
-    bind_callers_states(b);
+    bind_all_states(b, (const void *const *)b->args->states);
 }
 
 static void begin_back(const struct binding *b)
@@ -514,7 +501,7 @@ static void keep(const struct binding *b)
 {
     const bool lean = eco_layout_is_lean(b->layout);
     bind_planes(b);
-    bind_callers_states(b);
+    bind_all_states(b, (const void *const *)b->args->states);
     if (eco_layout_narrows(b->layout))
         bind_narrowed(b);
     for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++) {

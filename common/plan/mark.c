@@ -18,7 +18,7 @@ uint64_t eco_mark_of_plan(const struct ecornn_plan *plan)
 }
 
 /* One multiplication per row, which is negligible in a short run. */
-static uint64_t sum_lengths(const int32_t *lengths, int32_t N)
+uint64_t eco_mark_lengths(const int32_t *lengths, int32_t N)
 {
     uint64_t sum = 0;
     for (int32_t n = 0; lengths != NULL && n < N; n++)
@@ -51,7 +51,7 @@ static struct eco_mark mark_of(const struct ecornn_plan *plan, const struct eco_
                             .seed = draws ? args->seed : 0,
                             .first_step = draws ? args->first_step : 0,
                             .first_row = draws ? args->first_row : 0,
-                            .lengths = sum_lengths(args->lengths, args->N),
+                            .lengths = eco_mark_lengths(args->lengths, args->N),
                             .resets = sum_bytes(args->resets, rows),
                             .mask = sum_bytes(args->mask, rows),
                             .T = args->T,
@@ -105,49 +105,58 @@ static ecornn_status fail_saving(uint64_t forward, uint64_t backward)
                     name_saving(forward, then), name_saving(backward, now));
 }
 
-ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_args *args)
+ecornn_status eco_mark_compare(const struct eco_mark *then, const struct eco_mark *now,
+                               const char *plan)
 {
-    const struct eco_mark now = mark_of(plan, args);
-    const struct eco_mark *const then = args->reserve;
-    if (then->magic != now.magic)
+    if (then->magic != now->magic)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.reserve is %p, which no forward run with a reserve has written",
-                        args->reserve);
-    if (then->saving != now.saving)
-        return fail_saving(then->saving, now.saving);
-    if (then->plan != now.plan)
+                        (const void *)then);
+    if (then->saving != now->saving)
+        return fail_saving(then->saving, now->saving);
+    if (then->plan != now->plan)
         return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.reserve belongs to a forward run of another plan, not of %s",
-                        plan->problem.text);
-    if (then->T != now.T || then->N != now.N)
+                        "io.reserve belongs to a forward run of another plan, not of %s", plan);
+    if (then->S != now->S || (now->S > 0 && (then->T != now->T || then->N != now->N)))
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "steps, source and batch are %d, %d and %d, but %d, %d and %d in "
+                        "the forward run of io.reserve",
+                        now->T, now->S, now->N, then->T, then->S, then->N);
+    if (then->T != now->T || then->N != now->N)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "steps and batch are %d and %d, but %d and %d in the forward run of "
                         "io.reserve",
-                        now.T, now.N, then->T, then->N);
-    if (then->ragged != now.ragged)
+                        now->T, now->N, then->T, then->N);
+    if (then->ragged != now->ragged)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.lengths is %s, but the forward run of io.reserve had %s",
-                        now.ragged ? "given" : "NULL", now.ragged ? "none" : "some");
-    if (then->lengths != now.lengths)
+                        now->ragged ? "given" : "NULL", now->ragged ? "none" : "some");
+    if (then->lengths != now->lengths)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.lengths has other values than in the forward run of io.reserve");
-    if (then->initial != now.initial)
-        return fail_states("initial", then->initial, now.initial);
-    if (then->resets != now.resets)
-        return fail_bytes("resets", then->resets, now.resets);
-    if (then->mask != now.mask)
-        return fail_bytes("mask", then->mask, now.mask);
-    if (then->starts != now.starts)
-        return fail_states("reset_state", then->starts, now.starts);
-    if (then->seed != now.seed)
+    if (then->initial != now->initial)
+        return fail_states("initial", then->initial, now->initial);
+    if (then->resets != now->resets)
+        return fail_bytes("resets", then->resets, now->resets);
+    if (then->mask != now->mask)
+        return fail_bytes("mask", then->mask, now->mask);
+    if (then->starts != now->starts)
+        return fail_states("reset_state", then->starts, now->starts);
+    if (then->seed != now->seed)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.seed is %llu, but %llu in the forward run of io.reserve",
-                        (unsigned long long)now.seed, (unsigned long long)then->seed);
-    if (then->first_step != now.first_step || then->first_row != now.first_row)
+                        (unsigned long long)now->seed, (unsigned long long)then->seed);
+    if (then->first_step != now->first_step || then->first_row != now->first_row)
         return eco_fail(
             ECORNN_BAD_ARGUMENT,
             "io.first_step and io.first_row are %u and %u, but %u and %u in the forward "
             "run of io.reserve",
-            now.first_step, now.first_row, then->first_step, then->first_row);
+            now->first_step, now->first_row, then->first_step, then->first_row);
     return ECORNN_OK;
+}
+
+ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const struct eco_mark now = mark_of(plan, args);
+    return eco_mark_compare(args->reserve, &now, plan->problem.text);
 }

@@ -95,9 +95,8 @@ void eco_reference_load_sequence(const struct eco_reference *run, double *to, co
                                  size_t width);
 void eco_reference_store_sequence(const struct eco_reference *run, void *array, const double *from,
                                   size_t width);
-/* x of all columns, and its gradient: in one array, or with parts in arrays of their own. */
-void eco_reference_load_x(const struct eco_reference *run, double *to);
-void eco_reference_store_dx(const struct eco_reference *run, const double *from);
+/* Moves x of all columns in, or its gradient out: one array, or parts in arrays of their own. */
+void eco_reference_move_x(const struct eco_reference *run, double *inside, bool out);
 /* State s of row n of the current layer and direction, or its gradient. */
 void eco_reference_load_state(const struct eco_reference *run, double *to, const void *array, int s,
                               int32_t n);

@@ -151,48 +151,28 @@ static size_t part_columns(const struct eco_reference *run, int k, size_t *width
     return k < 0 ? 0 : first;
 }
 
-void eco_reference_load_x(const struct eco_reference *run, double *to)
+void eco_reference_move_x(const struct eco_reference *run, double *inside, bool out)
 {
-    const struct eco_args *args = run->args;
+    const struct eco_args *const args = run->args;
+    const void *const whole = out ? args->dx : args->x;
+    const void *const *const parts = out ? (const void *const *)args->dinputs : args->inputs;
+    const size_t *const rows = out ? args->dinput_rows : args->input_rows;
     const size_t I = (size_t)run->problem->I;
-    if (args->inputs == NULL) {
-        eco_reference_load_sequence(run, to, args->x, I);
-        return;
-    }
-    for (int k = -1; k < run->problem->cell->recipe.n_parts; k++) {
-        size_t width;
-        const size_t column = part_columns(run, k, &width),
-                     row = k < 0 ? width : part_row(run, args->input_rows, k);
+    const int n_parts = args->inputs != NULL ? run->problem->cell->recipe.n_parts : 0;
+    for (int k = -1; k < n_parts; k++) {
+        size_t width = I;
+        const size_t column = args->inputs != NULL ? part_columns(run, k, &width) : 0,
+                     row = k < 0 ? width : part_row(run, rows, k);
+        const void *const array = k < 0 ? whole : parts != NULL ? parts[k] : NULL;
         for (int32_t t = 0; t < run->T; t++)
-            for (int32_t n = 0; n < run->N; n++)
-                load(run, to + ((size_t)t * (size_t)run->N + (size_t)n) * I + column,
-                     !eco_reference_counts(run, t, n) ? NULL
-                     : k < 0                          ? args->x
-                                                      : args->inputs[k],
-                     callers_row(run, t, n) * row, width);
-    }
-}
-
-void eco_reference_store_dx(const struct eco_reference *run, const double *from)
-{
-    const struct eco_args *args = run->args;
-    const size_t I = (size_t)run->problem->I;
-    if (args->inputs == NULL) {
-        eco_reference_store_sequence(run, args->dx, from, I);
-        return;
-    }
-    for (int k = -1; k < run->problem->cell->recipe.n_parts; k++) {
-        size_t width;
-        const size_t column = part_columns(run, k, &width),
-                     row = k < 0 ? width : part_row(run, args->dinput_rows, k);
-        for (int32_t t = 0; t < run->T; t++)
-            for (int32_t n = 0; n < run->N; n++)
-                store(run,
-                      k < 0           ? args->dx
-                      : args->dinputs ? args->dinputs[k]
-                                      : NULL,
-                      callers_row(run, t, n) * row,
-                      from + ((size_t)t * (size_t)run->N + (size_t)n) * I + column, width);
+            for (int32_t n = 0; n < run->N; n++) {
+                double *const at = inside + ((size_t)t * (size_t)run->N + (size_t)n) * I + column;
+                const size_t outside = callers_row(run, t, n) * row;
+                if (out)
+                    store(run, (void *)(uintptr_t)array, outside, at, width);
+                else
+                    load(run, at, eco_reference_counts(run, t, n) ? array : NULL, outside, width);
+            }
     }
 }
 

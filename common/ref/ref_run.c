@@ -121,7 +121,7 @@ static void forward(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
     eco_reference_load_weights(run);
-    eco_reference_load_x(run, eco_reference_input(run, 0));
+    eco_reference_move_x(run, eco_reference_input(run, 0), false);
     eco_reference_move_states(run, false);
     for (int layer = 0; layer < problem->L; layer++) {
         for (int d = 0; d < problem->D; d++) {
@@ -236,7 +236,7 @@ static void backward(struct eco_reference *run)
         run->dinput = run->doutput;
         run->doutput = done;
     }
-    eco_reference_store_dx(run, run->doutput);
+    eco_reference_move_x(run, run->doutput, true);
     eco_reference_sum_end(run);
     for (size_t i = 0; args->dweights && i < elements; i++)
         eco_type_set(args->dweights, i, eco_type_sum(problem->type), run->dweights[i]);

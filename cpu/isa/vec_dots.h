@@ -31,6 +31,15 @@ enum { DOTS_MIDDLE = 128 };
 #else
 enum { DOTS_MIDDLE = 0 };
 #endif
+#if defined(__AVX512BW__) || defined(__AVX2__) || defined(__ARM_FEATURE_DOTPROD)
+static inline int32_t d_four(const uint8_t *from)
+{
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return four;
+}
+#endif
+
 #if defined(__AVX512VNNI__)
 
 enum { DOTS_SUMS = 24 };
@@ -38,24 +47,12 @@ typedef __m512i quad, dots;
 
 static inline quad d_quad(const uint8_t *from)
 {
-    int32_t four;
-    memcpy(&four, from, sizeof four);
-    return _mm512_set1_epi32(four);
-}
-
-static inline dots d_zero(void)
-{
-    return _mm512_setzero_si512();
+    return _mm512_set1_epi32(d_four(from));
 }
 
 static inline dots d_add(dots sum, quad a, const int8_t *weights)
 {
     return _mm512_dpbusd_epi32(sum, a, _mm512_load_si512(weights));
-}
-
-static inline veci d_sums(dots sum)
-{
-    return (veci)sum;
 }
 
 #elif defined(__AVXVNNI__)
@@ -65,24 +62,12 @@ typedef __m256i quad, dots;
 
 static inline quad d_quad(const uint8_t *from)
 {
-    int32_t four;
-    memcpy(&four, from, sizeof four);
-    return _mm256_set1_epi32(four);
-}
-
-static inline dots d_zero(void)
-{
-    return _mm256_setzero_si256();
+    return _mm256_set1_epi32(d_four(from));
 }
 
 static inline dots d_add(dots sum, quad a, const int8_t *weights)
 {
     return _mm256_dpbusd_avx_epi32(sum, a, _mm256_load_si256((const void *)weights));
-}
-
-static inline veci d_sums(dots sum)
-{
-    return (veci)sum;
 }
 
 #elif defined(__ARM_FEATURE_DOTPROD)
@@ -93,14 +78,7 @@ typedef int32x4_t dots;
 
 static inline quad d_quad(const uint8_t *from)
 {
-    uint32_t four;
-    memcpy(&four, from, sizeof four);
-    return vreinterpretq_s8_u32(vdupq_n_u32(four ^ 0x80808080u));
-}
-
-static inline dots d_zero(void)
-{
-    return vdupq_n_s32(0);
+    return vreinterpretq_s8_u32(vdupq_n_u32((uint32_t)d_four(from) ^ 0x80808080u));
 }
 
 static inline dots d_add(dots sum, quad a, const int8_t *weights)
@@ -108,14 +86,10 @@ static inline dots d_add(dots sum, quad a, const int8_t *weights)
     return vdotq_s32(sum, vld1q_s8(weights), a);
 }
 
-static inline veci d_sums(dots sum)
-{
-    return (veci)sum;
-}
-
 #elif defined(__AVX512BW__) || defined(__AVX2__)
 
 /* Two sums of each lane, of the first two and the last two of its products, lower lanes first. */
+#define DOTS_IN_TWO
 enum { DOTS_SUMS = VEC_LANES == 16 ? 12 : 6 };
 typedef veci quad;
 typedef struct {
@@ -125,9 +99,7 @@ typedef struct {
 #ifdef __AVX512BW__
 static inline quad d_quad(const uint8_t *from)
 {
-    int32_t four;
-    memcpy(&four, from, sizeof four);
-    return (quad)_mm512_cvtepu8_epi16(_mm256_set1_epi32(four));
+    return (quad)_mm512_cvtepu8_epi16(_mm256_set1_epi32(d_four(from)));
 }
 
 static inline veci d_pairs(quad a, const int8_t *weights)
@@ -148,9 +120,7 @@ static inline veci d_sums(dots sum)
 #else
 static inline quad d_quad(const uint8_t *from)
 {
-    int32_t four;
-    memcpy(&four, from, sizeof four);
-    return (quad)_mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+    return (quad)_mm256_cvtepu8_epi16(_mm_set1_epi32(d_four(from)));
 }
 
 static inline veci d_pairs(quad a, const int8_t *weights)
@@ -165,11 +135,6 @@ static inline veci d_sums(dots sum)
     return (veci)_mm256_permute4x64_epi64(both, 0xd8); /* 0 2 1 3 */
 }
 #endif
-
-static inline dots d_zero(void)
-{
-    return (dots){{0}, {0}};
-}
 
 static inline dots d_add(dots sum, quad a, const int8_t *weights)
 {
@@ -189,11 +154,6 @@ static inline quad d_quad(const uint8_t *from)
     return (quad){{from[0], from[1], from[2], from[3]}};
 }
 
-static inline dots d_zero(void)
-{
-    return (dots){0};
-}
-
 static inline dots d_add(dots sum, quad a, const int8_t *weights)
 {
     veci w;
@@ -202,10 +162,22 @@ static inline dots d_add(dots sum, quad a, const int8_t *weights)
         sum += ((veci)((vecu)w << (24 - 8 * k)) >> 24) * a.byte[k];
     return sum;
 }
+#endif
+
+#ifdef DOTS_IN_TWO
+static inline dots d_zero(void)
+{
+    return (dots){{0}, {0}};
+}
+#else
+static inline dots d_zero(void)
+{
+    return (dots){0};
+}
 
 static inline veci d_sums(dots sum)
 {
-    return sum;
+    return (veci)sum;
 }
 #endif
 

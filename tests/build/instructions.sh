@@ -39,12 +39,12 @@ kept() {
 }
 
 count 'ecornn_plan_create*' plan --device cpu:1 lstm/train/L2/bi/T1000/N3/I8/H8
-kept "a plan" "$instructions" 62027
+kept "a plan" "$instructions" 56032
 few=$all
 count 'ecornn_plan_create*' plan --device cpu:1 lstm/train/L2/bi/T16777216/N3/I8/H8
 at_most "a plan for many steps" "$all" $((few * 105 / 100))
 count ecornn_forward bench --seconds 0.000001 --device cpu:1 lstm/T1/N1/I8/H8
-kept "a step" $((instructions / calls)) 18078
+kept "a step" $((instructions / calls)) 14523
 for lines in 1000 2000; do
     awk -v lines=$lines 'BEGIN {
         print "ecornn-wisdom 1\ndevice 6a670e1fa9e08bbc cpu x threads=3 version=0.1.0 name=x"

@@ -45,14 +45,14 @@ COUNTS = {
     "functions of python/ecornn with more than six parameters":
         (30, 22, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (78187, 70500, ["tracked lines", *PRODUCT]),
+        (78161, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (13401, 12000, ["tracked lines", "python/ecornn"]),
     "lines of tests, without *.csv and tests/data":
-        (38341, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (38322, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":
-        (12, 12, lambda: naming([*PRODUCT, "python", ":!python/tests"], "dinitial", "dfinal")),
+        (10, 12, lambda: naming([*PRODUCT, "python", ":!python/tests"], "dinitial", "dfinal")),
     "files of tests with both dinitial and dfinal":
         (11, 12, lambda: naming(["tests"], "dinitial", "dfinal")),
 }

@@ -65,7 +65,7 @@ START_TEST(arrays_misuse)
     for (const struct eco_run_array *array = eco_run_array; array < eco_run_array + ECO_RUN_ARRAYS;
          array++) {
         const bool planned = (array->flag & ~(unsigned)ECORNN_TRAINING) == 0,
-                   block = array->shape == ECO_ARRAY_BLOCK;
+                   block = array->element == ECO_ARRAY_BLOCK;
         for (int s = 0; s < array->count; s++)
             check_array(&net, good, array, s, (char *)good->x + (s < 2 && planned ? 1 : 0),
                         s >= 2     ? "lstm has 2 states"

@@ -56,7 +56,7 @@ static void run_open(struct run *run, const struct eco_layout *layout, bool back
     run->bytes[STATES] = SIZE_MAX >> 20;
     for (int a = 0; a < ECO_RUN_ARRAYS; a++)
         for (int s = 0; s < problem->cell->recipe.n_states; s++)
-            if (eco_run_array[a].shape == ECO_ARRAY_STATE && eco_run_array[a].flag == 0)
+            if (eco_is_state(&eco_run_array[a]) && eco_run_array[a].flag == 0)
                 eco_run_array_set(&run->args, &eco_run_array[a], s, begin_of(STATES));
 }
 

@@ -349,25 +349,36 @@ int case_array(const char *name)
     return -1;
 }
 
+void case_name(char name[32], const struct eco_run_array *array, int s)
+{
+    char index[12] = "";
+    if (array->count > 1)
+        snprintf(index, sizeof index, "%d", s);
+    snprintf(name, 32, "%s%s", case_field(array), index);
+}
+
+struct eco_run_shape case_shape(const struct test_case *test, const struct eco_run_array *array,
+                                int s, int32_t extent[3])
+{
+    struct eco_problem problem;
+    if (eco_problem_build(&problem, &test->desc) != ECORNN_OK)
+        give_up(test->text, ecornn_error_detail());
+    const struct eco_run_shape shape = eco_run_array_shape(array, &problem, s, test->T, test->N);
+    const bool inner = (array->letters & (ECO_I | ECO_Y)) != 0,
+               row_major = inner && problem.batch_major;
+    extent[0] = row_major ? shape.rows : (inner ? 1 : shape.lanes) * shape.steps;
+    extent[1] = row_major ? shape.steps : shape.rows;
+    extent[2] = (inner ? shape.lanes : 1) * shape.width;
+    return shape;
+}
+
 ecornn_type case_type(const struct test_case *test, const char *name)
 {
     const int a = case_array(name);
-    const bool later = a >= 0 && eco_run_array[a].count > 1 && name[strlen(name) - 1] != '0';
-    if (later && test->desc.cell->recipe.matrix)
-        return eco_type_sum(test->desc.type ? test->desc.type : ECORNN_F32);
-    return a >= 0 && eco_run_array[a].shape != ECO_ARRAY_BLOCK ? test->desc.type
-                                                               : param_type_of(&test->desc);
-}
-
-int32_t case_state(const struct test_case *test, int s)
-{
-    const ecornn_desc *desc = &test->desc;
-    const struct eco_recipe *recipe = &desc->cell->recipe;
-    if (s == 0)
-        return desc->proj ? desc->proj : desc->hidden;
-    return recipe->matrix ? matrix_width(recipe->state_kind[s], desc->hidden,
-                                         desc->heads ? desc->heads : 1, desc->key)
-                          : desc->hidden;
+    int32_t unused[3];
+    return a < 0 || eco_run_array[a].element == ECO_ARRAY_BLOCK
+               ? param_type_of(&test->desc)
+               : case_shape(test, &eco_run_array[a], name[strlen(name) - 1] != '0', unused).type;
 }
 
 /* Fills an array with numbers in [-scale, scale] that the type can hold. */
@@ -393,10 +404,9 @@ static void shift(struct array *array, ecornn_type type, double more)
         array->value[i] = eco_type_round(array->value[i] + more, type);
 }
 
-static void add_lengths(const struct test_case *test, struct data *inputs)
+static void fill_lengths(const struct test_case *test, struct array *lengths)
 {
     uint64_t random = test->seed + 77;
-    struct array *lengths = data_add(inputs, "lengths", 1, &test->N);
     for (int32_t n = 0; n < test->N; n++) {
         const double u = uniform(&random);
         lengths->value[n] = test->lengths == LENGTHS_RANDOM  ? floor(u * (test->T + 1))
@@ -406,12 +416,10 @@ static void add_lengths(const struct test_case *test, struct data *inputs)
     }
 }
 
-/* Adds a byte for each step; the given percentage is not 0. */
-static void add_bytes(const struct test_case *test, struct data *inputs, const char *name,
-                      double percent)
+/* The given percentage of bytes is not 0. */
+static void fill_bytes(const struct test_case *test, struct array *bytes, double percent)
 {
-    uint64_t random = test->seed + 72 + strlen(name);
-    struct array *bytes = data_add(inputs, name, 2, (int32_t[]){test->T, test->N});
+    uint64_t random = test->seed + 72 + strlen(bytes->name);
     for (size_t i = 0; i < bytes->count; i++)
         bytes->value[i] = uniform(&random) * 100 < percent ? 1 + floor(uniform(&random) * 255) : 0;
 }
@@ -449,52 +457,43 @@ static void add_params(const struct test_case *test, struct data *inputs)
     ecornn_device_close(device);
 }
 
-/* Adds a random state. slstm divides by its state n, which is never negative. */
-static void add_state(const struct test_case *test, struct data *inputs, const char *name,
-                      const int32_t extent[3])
+static bool is_given(const struct test_case *test, int a)
 {
-    add_random(test, inputs, name, extent, test->scale);
-    struct array *state = data_find(inputs, name);
-    const bool sum = strcmp(test->desc.cell->recipe.name, "slstm") == 0 && strchr(name, '2');
-    for (size_t i = 0; sum && i < state->count; i++)
-        state->value[i] = fabs(state->value[i]);
+    const struct eco_run_array *const row = &eco_run_array[a];
+    return !row->output && row->element != ECO_ARRAY_BLOCK && row->element != ECO_ARRAY_INDEX &&
+           (row->flag & ~test->desc.flags) == 0 && !(test->null >> a & 1) &&
+           (row->flag != ECORNN_RESETS || test->resets >= 0) &&
+           (row->flag != ECORNN_MASK || test->mask >= 0) &&
+           (test->with_states || !eco_is_state(row)) &&
+           (row->element != ECO_ARRAY_LENGTH || test->lengths != LENGTHS_NULL);
+}
+
+static void add_input(const struct test_case *test, struct data *inputs,
+                      const struct eco_run_array *row, int s)
+{
+    /* slstm divides by its state n, which is never negative */
+    const bool sum = strcmp(test->desc.cell->recipe.name, "slstm") == 0 && s == 2;
+    int32_t extent[3];
+    char name[32];
+    case_shape(test, row, s, extent);
+    case_name(name, row, s);
+    if (row->element <= ECO_ARRAY_STATE)
+        add_random(test, inputs, name, extent, row->gradient ? test->gradients : test->scale);
+    else if (row->element == ECO_ARRAY_MARK)
+        fill_bytes(test, data_add(inputs, name, 3, extent),
+                   row->flag == ECORNN_RESETS ? test->resets : 100 - test->mask);
+    else
+        fill_lengths(test, data_add(inputs, name, 3, extent));
+    struct array *const array = data_find(inputs, name);
+    for (size_t i = 0; sum && eco_is_state(row) && !row->gradient && i < array->count; i++)
+        array->value[i] = fabs(array->value[i]);
 }
 
 void case_inputs(const struct test_case *test, struct data *inputs)
 {
-    const ecornn_desc *desc = &test->desc;
-    const bool batch_major = (desc->flags & ECORNN_BATCH_MAJOR) != 0;
-    const int32_t D = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
-    const int32_t P = desc->proj ? desc->proj : desc->hidden, L = desc->layers ? desc->layers : 1;
-    const int32_t first = batch_major ? test->N : test->T, second = batch_major ? test->T : test->N;
-    add_random(test, inputs, "x", (int32_t[]){first, second, desc->input}, test->scale);
-    if (!(test->null >> case_array("dy") & 1))
-        add_random(test, inputs, "dy",
-                   (int32_t[]){first, second, D * P * desc->cell->recipe.n_outputs},
-                   test->gradients);
-    for (int s = 0; test->with_states && s < test->states; s++) {
-        const int32_t extent[] = {L * D, test->N, case_state(test, s)};
-        char name[32];
-        snprintf(name, sizeof name, "initial%d", s);
-        add_state(test, inputs, name, extent);
-        snprintf(name, sizeof name, "dfinal%d", s);
-        if (!(test->null >> case_array(name) & 1))
-            add_random(test, inputs, name, extent, test->gradients);
-        snprintf(name, sizeof name, "start%d", s);
-        if (test->resets >= 0)
-            add_state(test, inputs, name, extent);
-    }
-    for (int s = 0; (desc->flags & ECORNN_ALL_STATES) && s < test->states; s++) {
-        char name[32];
-        snprintf(name, sizeof name, "dstates%d", s);
-        add_random(test, inputs, name, (int32_t[]){L * D * test->T, test->N, case_state(test, s)},
-                   test->gradients);
-    }
-    if (test->resets >= 0)
-        add_bytes(test, inputs, "resets", test->resets);
-    if (test->mask >= 0)
-        add_bytes(test, inputs, "mask", 100 - test->mask);
-    if (test->lengths != LENGTHS_NULL)
-        add_lengths(test, inputs);
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++)
+        for (int s = 0; is_given(test, a) && s < (eco_run_array[a].count > 1 ? test->states : 1);
+             s++)
+            add_input(test, inputs, &eco_run_array[a], s);
     add_params(test, inputs);
 }

@@ -56,7 +56,7 @@ static void check_after_run(struct session *session, bool backward)
             const bool same = eco_run_array[a].output
                                   ? backward && (a == y || a == reserve)
                                   : a != initial || backward || !session->test->alias;
-            if (same || !eco_run_array[a].output || eco_run_array[a].shape == ECO_ARRAY_BLOCK)
+            if (same || !eco_run_array[a].output || eco_run_array[a].element == ECO_ARRAY_BLOCK)
                 buffer_check(&session->memory, &session->array[a][s], same);
         }
 }

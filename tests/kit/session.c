@@ -30,29 +30,37 @@ static ecornn_type type_of(const struct session *session, const char *name)
 static bool is_padding(const struct session *session, const struct eco_run_array *row,
                        const struct array *array, size_t i)
 {
-    if (row->shape != ECO_ARRAY_INPUT && row->shape != ECO_ARRAY_OUTPUT &&
-        row->shape != ECO_ARRAY_STATES)
-        return false;
-    const bool repeats = (session->test->desc.flags & ECORNN_REPEAT_PADDING) != 0;
+    const uint32_t flags = session->test->desc.flags;
     const size_t at = i / (size_t)array->extent[2], second = (size_t)array->extent[1];
     const size_t a = at / second, b = at % second;
-    const bool batch_major =
-        (session->test->desc.flags & ECORNN_BATCH_MAJOR) != 0 && row->shape != ECO_ARRAY_STATES;
-    const int32_t t = (int32_t)(batch_major ? b : a) % session->test->T,
-                  n = (int32_t)(batch_major ? a : b);
-    if (row->shape == ECO_ARRAY_INPUT)
+    const bool row_major =
+        (flags & ECORNN_BATCH_MAJOR) != 0 && (row->letters & (ECO_I | ECO_Y)) != 0;
+    const int32_t t = (int32_t)(row_major ? b : a) % session->test->T,
+                  n = (int32_t)(row_major ? a : b);
+    if ((row->letters & ECO_T) == 0 || row->element > ECO_ARRAY_STATE)
+        return false;
+    if ((row->letters & ECO_I) != 0)
         return !case_counts(session->test, session->inputs, t, n);
-    return !repeats && t >= case_length(session->inputs, n, session->test->T);
+    return !(flags & ECORNN_REPEAT_PADDING) &&
+           t >= case_length(session->inputs, n, session->test->T);
 }
 
-/* Element i of an array of lengths or bytes, or of this type. */
+/* Bytes of an element, of this type if it is a number. */
+static size_t element_of(const struct eco_run_array *row, ecornn_type type)
+{
+    return row->element == ECO_ARRAY_MARK ? 1
+           : row->element == ECO_ARRAY_LENGTH || row->element == ECO_ARRAY_INDEX
+               ? sizeof(int32_t)
+               : eco_type_bytes(type);
+}
+
 static void set(unsigned char *to, const struct eco_run_array *row, size_t i, ecornn_type type,
                 double value)
 {
     const int32_t length = (int32_t)value;
-    if (row->shape <= ECO_ARRAY_LENGTHS)
+    if (element_of(row, ECORNN_F64) == sizeof length)
         memcpy(to + i * sizeof length, &length, sizeof length);
-    else if (row->shape == ECO_ARRAY_MARKS)
+    else if (row->element == ECO_ARRAY_MARK)
         to[i] = (unsigned char)value;
     else
         eco_type_set(to, i, type, value);
@@ -64,12 +72,9 @@ static void make_input(struct session *session, struct buffer *buffer,
 {
     const struct array *array = data_find(session->inputs, name);
     const ecornn_type type = type_of(session, name);
-    const size_t element = row->shape <= ECO_ARRAY_LENGTHS ? sizeof(int32_t)
-                           : row->shape == ECO_ARRAY_MARKS ? 1
-                                                           : eco_type_bytes(type);
     if (!array)
         return;
-    buffer_make(&session->memory, buffer, row->name, array->count * element);
+    buffer_make(&session->memory, buffer, row->name, array->count * element_of(row, type));
     for (size_t i = 0; !session->memory.failed && i < array->count; i++)
         if (!is_padding(session, row, array, i))
             set(buffer->image + GUARD, row, i, type, array->value[i]);
@@ -78,32 +83,11 @@ static void make_input(struct session *session, struct buffer *buffer,
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The name of an array in the case's data; s: of its state. */
-static void name_of(char name[32], const struct eco_run_array *row, int s)
-{
-    char index[12] = "";
-    if (row->count > 1)
-        snprintf(index, sizeof index, "%d", s);
-    snprintf(name, 32, "%s%s", case_field(row), index);
-}
-
 static struct array shape_of(const struct session *session, const struct eco_run_array *row, int s)
 {
-    const struct test_case *test = session->test;
-    const ecornn_desc *desc = &test->desc;
-    const bool batch_major = (desc->flags & ECORNN_BATCH_MAJOR) != 0, state = row->count > 1;
-    const int32_t D = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1,
-                  P = desc->proj ? desc->proj : desc->hidden,
-                  lanes = D * (desc->layers ? desc->layers : 1);
     struct array shape = {.rank = 3};
-    name_of(shape.name, row, s);
-    shape.extent[0] = state         ? lanes * (row->shape == ECO_ARRAY_STATES ? test->T : 1)
-                      : batch_major ? test->N
-                                    : test->T;
-    shape.extent[1] = state || !batch_major ? test->N : test->T;
-    shape.extent[2] = state                           ? case_state(test, s < test->states ? s : 0)
-                      : row->shape == ECO_ARRAY_INPUT ? desc->input
-                                                      : D * P * desc->cell->recipe.n_outputs;
+    case_name(shape.name, row, s);
+    case_shape(session->test, row, s, shape.extent);
     shape.count = (size_t)shape.extent[0] * (size_t)shape.extent[1] * (size_t)shape.extent[2];
     return shape;
 }
@@ -146,13 +130,14 @@ void session_results(struct session *session, bool backward, struct data *result
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
         for (int a = 0; a < ECO_RUN_ARRAYS; a++) {
             const struct eco_run_array *const row = &eco_run_array[a];
+            if (!row->output || row->element == ECO_ARRAY_BLOCK || row->gradient != backward ||
+                s >= (row->count > 1 ? session->test->states : 1))
+                continue;
             const struct array shape = shape_of(session, row, s);
-            if (row->output && row->shape != ECO_ARRAY_BLOCK && row->gradient == backward &&
-                s < (row->count > 1 ? session->test->states : 1))
-                add_result(session,
-                           is_alias(session, row, s) ? &session->array[case_array("initial")][s]
-                                                     : &session->array[a][s],
-                           row, results, &shape);
+            add_result(session,
+                       is_alias(session, row, s) ? &session->array[case_array("initial")][s]
+                                                 : &session->array[a][s],
+                       row, results, &shape);
         }
 }
 
@@ -180,10 +165,10 @@ static void make_array(struct session *session, int a, int s)
 {
     const struct eco_run_array *const row = &eco_run_array[a];
     const struct array shape = shape_of(session, row, s);
-    const size_t bytes = row->shape == ECO_ARRAY_BLOCK
+    const size_t bytes = row->element == ECO_ARRAY_BLOCK
                              ? eco_run_array_bytes(row, &session->sizes)
                              : shape.count * eco_type_bytes(type_of(session, shape.name));
-    if (row->output ? is_wanted(session, a, s) : row->shape == ECO_ARRAY_BLOCK)
+    if (row->output ? is_wanted(session, a, s) : row->element == ECO_ARRAY_BLOCK)
         buffer_make(&session->memory, &session->array[a][s], row->name, bytes);
     else if (!row->output)
         make_input(session, &session->array[a][s], row, shape.name);
@@ -199,7 +184,7 @@ void session_keep(struct session *session, struct buffer *buffer)
 
 static void make_param(struct session *session, struct buffer *buffer, const char *name)
 {
-    static const struct eco_run_array row = {.name = "parameter", .shape = ECO_ARRAY_BLOCK};
+    static const struct eco_run_array row = {.name = "parameter", .element = ECO_ARRAY_BLOCK};
     make_input(session, buffer, &row, name);
 }
 

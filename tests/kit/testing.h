@@ -34,8 +34,7 @@
 #include <stdint.h>
 
 #include "ecornn.h"
-
-struct eco_run_array;
+#include "common/run_arrays.h"
 
 enum { CASE_TEXT = 256 };
 
@@ -105,8 +104,10 @@ int case_array(const char *name);
 const char *case_field(const struct eco_run_array *array);
 /* The type of an array of the case, by its name. */
 ecornn_type case_type(const struct test_case *test, const char *name);
-/* Numbers of a row of state s. */
-int32_t case_state(const struct test_case *test, int s);
+/* The name in a case of an array of state s, and its shape and extents in memory. */
+void case_name(char name[32], const struct eco_run_array *array, int s);
+struct eco_run_shape case_shape(const struct test_case *test, const struct eco_run_array *array,
+                                int s, int32_t extent[3]);
 /* Makes random inputs from the case's seed that their types can hold. */
 void case_inputs(const struct test_case *test, struct data *inputs);
 int32_t case_length(const struct data *inputs, int32_t n, int32_t T);

@@ -13,90 +13,84 @@
 #include "tests/kit/calls.h"
 #include "tests/kit/testing.h"
 
-/* What a role is: its kind says the shape, the offsets where a run's arguments have it. */
-enum kind { INPUT, OUTPUT, STATE, EACH_STEP, PARAMETERS, ROW, BYTES };
-#define IO(field)       offsetof(ecornn_io, field), 0
-#define GRADIENT(field) 0, offsetof(ecornn_gradient, field)
-static const struct {
-    const char *name;
-    enum kind kind;
-    size_t io, gradient; /* 0: not there */
-} table[ROLES] = {
-    [X] = {"x", INPUT, IO(x)},
-    [DY] = {"dy", OUTPUT, GRADIENT(dy)},
-    [INITIAL] = {"initial", STATE, IO(initial)},
-    [DFINAL] = {"dfinal", STATE, GRADIENT(dfinal)},
-    [START] = {"start", STATE, IO(reset_state)},
-    [DSTATES] = {"dstates", EACH_STEP, GRADIENT(dstates)},
-    [PARAMS] = {"params", PARAMETERS, 0, 0},
-    [LENGTHS] = {"lengths", ROW, IO(lengths)},
-    [RESETS] = {"resets", BYTES, IO(resets)},
-    [MASK] = {"mask", BYTES, IO(mask)},
-    [Y] = {"y", OUTPUT, IO(y)},
-    [FINAL] = {"final", STATE, IO(final)},
-    [STATES] = {"states", EACH_STEP, IO(states)},
-    [DX] = {"dx", INPUT, GRADIENT(dx)},
-    [DINITIAL] = {"dinitial", STATE, GRADIENT(dinitial)},
-    [DSTART] = {"dstart", STATE, GRADIENT(dreset_state)},
-    [DPARAMS] = {"dparams", PARAMETERS, 0, 0},
-};
+/* Names of arrays as cases have them. */
+static const char *const name[ROLES] = {[X] = "x",
+                                        [DY] = "dy",
+                                        [INITIAL] = "initial",
+                                        [DFINAL] = "dfinal",
+                                        [START] = "start",
+                                        [DSTATES] = "dstates",
+                                        [PARAMS] = "params",
+                                        [LENGTHS] = "lengths",
+                                        [RESETS] = "resets",
+                                        [MASK] = "mask",
+                                        [Y] = "y",
+                                        [FINAL] = "final",
+                                        [STATES] = "states",
+                                        [DX] = "dx",
+                                        [DINITIAL] = "dinitial",
+                                        [DSTART] = "dstart",
+                                        [DPARAMS] = "dparams"};
 
 const char *trial_role(int role)
 {
-    return table[role].name;
+    return name[role];
+}
+
+/* NULL: parameters. */
+static const struct eco_run_array *row_of(int role)
+{
+    const int a = case_array(name[role]);
+    return a < 0 ? NULL : &eco_run_array[a];
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static bool is_state(int role)
-{
-    return table[role].kind == STATE || table[role].kind == EACH_STEP;
-}
-
 static bool has(const struct trial *trial, int k, int role, int s)
 {
     const struct eco_problem *const p = trial->of[k];
-    const bool back = table[role].gradient > 0 || role == DPARAMS;
-    if ((back && !trial->trains) || s >= (is_state(role) ? p->cell->recipe.n_states : 1))
-        return false;
-    if (k > 0 && !is_state(role) && table[role].kind != PARAMETERS)
-        return false;
-    return role == START || role == DSTART || role == RESETS ? p->resets
-           : role == MASK                                    ? p->masks
-           : table[role].kind == EACH_STEP                   ? p->states
-                                                             : true;
+    const struct eco_run_array *const row = row_of(role);
+    if (row == NULL)
+        return s == 0 && (role == PARAMS || trial->trains);
+    return (!row->gradient || trial->trains) && (row->flag & ~p->flags) == 0 &&
+           s < (row->count > 1 ? p->cell->recipe.n_states : 1) && (k == 0 || row->count > 1);
+}
+
+static void shape_params(const struct eco_problem *p, struct trial_array *array)
+{
+    array->type = p->param_type;
+    array->element = eco_type_bytes(array->type);
+    array->row = array->bytes = eco_problem_param_elements(p) * array->element;
+    array->models = p->models;
+    array->bytes *= (size_t)p->models;
+    array->lanes = array->steps = array->rows = 1;
 }
 
 /* Sets the shape of an array of a run of T steps and N rows. */
 static void shape(const struct trial *trial, int k, int role, int s, struct trial_array *array)
 {
     const struct eco_problem *const p = trial->of[k];
-    const enum kind kind = table[role].kind;
-    const bool sequence = kind == INPUT || kind == OUTPUT;
-    const size_t width = kind == INPUT        ? (size_t)trial->sizes.input
-                         : kind == OUTPUT     ? (size_t)trial->sizes.output
-                         : kind == PARAMETERS ? eco_problem_param_elements(p)
-                         : is_state(role)     ? (size_t)eco_problem_width(p, s)
-                                              : 1;
-    array->type = kind == PARAMETERS ? p->param_type
-                  : kind >= ROW      ? 0
-                  : is_state(role)   ? eco_problem_state_type(p, s)
-                                     : p->type;
-    array->element = kind == BYTES ? 1
-                     : kind == ROW ? sizeof(int32_t)
-                                   : eco_type_bytes(array->type);
-    array->row = width * array->element;
-    array->models = p->shared && (kind == INPUT || kind >= ROW) ? 1 : p->models;
-    array->lanes = is_state(role) ? p->L * p->D : 1;
-    array->joined = kind == INPUT || kind == BYTES ? 1
-                    : kind == OUTPUT               ? trial->sizes.joined
-                    : kind == EACH_STEP            ? (trial->sizes.steps + p->T - 1) / p->T
-                                                   : 0;
+    const struct eco_run_array *const row = row_of(role);
+    if (row == NULL) {
+        shape_params(p, array);
+        return;
+    }
+    const struct eco_run_shape one = eco_run_array_shape(row, p, s, trial->T, trial->N);
+    const bool input = (row->letters & ECO_I) != 0, output = (row->letters & ECO_Y) != 0;
+    const int32_t width = input ? trial->sizes.input : output ? trial->sizes.output : one.width;
+    array->type = one.type;
+    array->element = one.element;
+    array->row = (size_t)width * one.element;
+    array->models = p->shared && (row->models == ECO_MODELS_WITH_X || input) ? 1 : p->models;
+    array->lanes = output ? 1 : one.lanes;
+    array->joined = (row->letters & ECO_T) == 0 ? 0
+                    : output                    ? trial->sizes.joined
+                    : row->count > 1            ? (trial->sizes.steps + p->T - 1) / p->T
+                                                : 1;
     array->steps = array->joined > 0 ? (trial->T + array->joined - 1) / array->joined : 1;
-    array->rows = kind == PARAMETERS                                         ? 1
-                  : trial->streams > 0 && (role == INITIAL || role == FINAL) ? trial->streams
-                                                                             : trial->N;
-    array->batch_major = p->batch_major && sequence;
+    array->rows =
+        trial->streams > 0 && (role == INITIAL || role == FINAL) ? trial->streams : one.rows;
+    array->batch_major = p->batch_major && (input || output);
     array->bytes = array->row * (size_t)array->models * (size_t)array->lanes *
                    (size_t)array->steps * (size_t)array->rows;
 }
@@ -151,19 +145,21 @@ static void point_params(struct trial *trial, const struct trial_array *array, i
 
 static void point(struct trial *trial, struct trial_array *array, int k, int role, int s)
 {
-    const bool apart = trial->plan->kind == ECO_PLAN_NET && is_state(role);
-    const size_t at = table[role].io + table[role].gradient + (size_t)s * sizeof(void *);
+    const struct eco_run_array *const row = row_of(role);
     void *there = array->there;
     if (role == FINAL && trial->alias)
         there = trial->array[k][INITIAL][s].there;
     if ((role == LENGTHS && !trial->ragged) || trial->without >> role & 1)
         there = NULL;
-    if (table[role].kind == PARAMETERS)
+    if (row == NULL) {
         point_params(trial, array, k, role == DPARAMS);
-    else if (table[role].io > 0)
-        memcpy((char *)(apart ? &trial->layer[k] : &trial->io) + at, &there, sizeof there);
-    else
-        memcpy((char *)(apart ? &trial->dlayer[k] : &trial->gradient) + at, &there, sizeof there);
+        return;
+    }
+    const bool apart = trial->plan->kind == ECO_PLAN_NET && row->count > 1;
+    char *const io = (char *)(apart ? &trial->layer[k] : &trial->io),
+                *const gradient = (char *)(apart ? &trial->dlayer[k] : &trial->gradient);
+    memcpy((row->gradient ? gradient : io) + row->given + (size_t)s * sizeof there, &there,
+           sizeof there);
 }
 
 void trial_point(struct trial *trial)
