@@ -115,7 +115,7 @@ class Job:
         self.workspace, self.reserve = self.plan.sizes(self.steps, self.batch)
         self.weights, self.repeats = None, layer._packed.repeats
         if self.steps and self.batch:
-            self.weights = layer._packed.of(self.plan, not training)
+            self.weights = layer._packed.memory(self.plan, not training)
 
     def _states(self, given: Any, name: str) -> list[View | None]:
         layer = self.layer

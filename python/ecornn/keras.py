@@ -162,7 +162,7 @@ def _place(x) -> str:
 def _by_torch(of: tuple, given: _Given):
     import torch
 
-    from .torch import _call, _reserve, _spec, _watched
+    from .torch import _call, _kept, _spec, _watched
     from .torch._given import check_steps
     from .torch._run import Given
 
@@ -185,7 +185,7 @@ def _by_torch(of: tuple, given: _Given):
             [int(size) for size in layers[1:-2]], "auto", 0.0, True, 0, seed is not None, seed,
             _watched.keeps([x, *states, *weights]))[:-2]
         return y, final
-    _reserve.keep_with(kept, weights)
+    _kept.keep_with(kept, weights)
     out = _call.layer(_spec.spec_of(layers), Given(
         x, None, states, weights, None, None, check_steps("mask", mask, x, True)), True, False)
     if out is None:

@@ -391,12 +391,12 @@ def test_wrong_tensors_are_refused():
 
 @pytest.mark.parametrize("native", [False, True])
 def test_the_default_device_is_no_part_of_a_run(native, monkeypatch):
-    from ecornn.torch import _native, _reserve
+    from ecornn.torch import _kept, _native
 
     if not native:
         monkeypatch.setattr(_native, "_module", None)
         monkeypatch.setattr(_native, "pack", lambda *_: False)
-        monkeypatch.setattr(_reserve, "LARGE", 1)
+        monkeypatch.setattr(_kept, "LARGE", 1)
     x = torch.randn(6, 3, 5, requires_grad=True)
     packed = pack_padded_sequence(x, torch.tensor([6, 4, 1]))
     layer = et.LSTM(5, 7 + native, num_layers=2, dropout=0.5)

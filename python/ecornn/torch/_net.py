@@ -12,13 +12,12 @@ from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
 from .._plan import limit_of, saving_of
 from ..cell import Cell, cells as published, expected
-from . import _graph, _net_op, _reserve, _run, _watched  # noqa: F401
+from . import _graph, _kept, _net_op, _run, _watched  # noqa: F401
 from ._freezing import Freezing
 from ._given import check_lengths, check_steps, integers
 from ._net_plan import Plan, fit_saving, number, plan_of, plan_within, with_words
 from ._spec import one_line
 from ._stream import capturing, stream_of
-from ._weights import Frozen
 
 _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
           torch.float16: "f16"}
@@ -40,7 +39,7 @@ class _Run:
     def reserve(self, params):
         """Memory for backward."""
         count = self.plan.most.reserve_bytes
-        return self.bytes(count) if self.x.is_cuda else _reserve.lend(params, count)
+        return self.bytes(count) if self.x.is_cuda else _kept.lend(params, count)
 
     def pack(self, net, params, frozen) -> None:
         """frozen: what keeps packed weights, or None."""
@@ -416,7 +415,7 @@ class Net(Freezing, torch.nn.Module):
             steps = x.shape[-2 if self.batch_first else -3]
             lengths = check_lengths(lengths, steps, self._rows(x), x.device)
         frozen = self._tensors()
-        if type(frozen) is not Frozen or x.is_cuda and capturing():
+        if type(frozen) is not _kept.Frozen or x.is_cuda and capturing():
             frozen = None  # a graph packs the values at the time of replay
         return _Function.apply(self, plan, training, (lengths, *rest), seed, frozen, x.contiguous(),
                                *(frozen or params), *states)

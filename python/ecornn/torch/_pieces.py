@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 
 from .._library import check, library, pack_gradient, pack_io
-from . import _reserve, _run, _weights
+from . import _kept, _run, _weights
 from ._packing import Packing, Pieces
 from ._spec import Spec, spec_of
 from ._stream import capturing, stream_of
@@ -86,11 +86,11 @@ def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
     which _begins takes the states before a piece.  x: [sum,I]."""
     spec, job, pieces = work.spec, work.job, work.pieces
     stream = stream_of(job.index) if job.on_gpu else 0
-    packed = _weights.packed(job, weights, stream, cached)
+    packed = _kept.packed(job, weights, stream, cached)
     memory = _Memory(work, packed, None)
     if keep:
         memory.reserve = (torch.empty(memory.at[-1], dtype=torch.uint8, device=job.device)
-                          if job.on_gpu else _reserve.lend(weights, memory.at[-1]))
+                          if job.on_gpu else _kept.lend(weights, memory.at[-1]))
     x, y = pieces.take(x), x.new_empty((pieces.slots, spec.out))
     after = [x.new_empty((spec.pairs * pieces.blocks, width)) for width in spec.widths]
     before = after if spec.pairs == 1 else []

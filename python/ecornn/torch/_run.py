@@ -17,7 +17,7 @@ import torch
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
 from .._plan import Plan
-from . import _native, _reserve, _weights
+from . import _kept, _native, _weights
 from ._spec import Spec
 from ._weights import dense
 from ._stream import capturing, stream_of
@@ -170,15 +170,17 @@ def forward(job: Job, given: Given, keep: bool, seed: int, cached: bool):
             cached, weights = False, getattr(weights, "of", weights)
             given = x, lengths, states, weights, resets, starts, mask
     runs = job.steps > 0 and job.batch > 0
-    lent = keep and not job.on_gpu and job.reserve >= _reserve.LARGE
+    lent = keep and not job.on_gpu and job.reserve >= _kept.LARGE
     natively = job.native and resets is None and mask is None and not job.shows and not lent
-    packed = _weights.peek(plan, weights, stream) if natively and cached else None
+    packed = _kept.peek(plan, weights, stream) if natively and cached else None
     if packed is not None:
         made = _forward_native(job, given, keep, seed, packed,
-                               type(weights) is not _weights.Frozen)
+                               type(weights) is not _kept.Frozen)
         if made is not None:
             return made
-    packed = _weights.packed(job, weights, stream, True) if runs and cached else None
+    packed = None  # an outdated one, whose memory can be lent again
+    if runs and cached:
+        packed = _kept.packed(job, weights, stream, True)
     if natively:
         made = _forward_native(job, given, keep, seed, packed, False)
         if made is not None:
@@ -189,11 +191,11 @@ def forward(job: Job, given: Given, keep: bool, seed: int, cached: bool):
     shown = [torch.empty((*spec.lead, spec.pairs, job.steps, job.batch, width), dtype=y.dtype,
                          device=y.device) for width in spec.widths if job.shows]
     if packed is None and runs:
-        packed = _weights.packed(job, weights, stream, False)
+        packed = _kept.packed(job, weights, stream, False)
     reserve = None
     if keep:
         reserve = (torch.empty(job.reserve, dtype=torch.uint8, device=device) if job.on_gpu else
-                   _reserve.lend(weights, job.reserve))
+                   _kept.lend(weights, job.reserve))
     workspace = _scratch(job.workspace, device, "workspace")
     io = pack_io(
         _address(lengths), x.data_ptr(), y.data_ptr(),
