@@ -234,6 +234,10 @@ class _Steps:
             raise BadArgument("use_cudnn is True, must be False or 'auto': ecornn runs these layers")
         self.use_cudnn = False  # so that Bidirectional calls both layers
 
+    def _maybe_reset_dropout_masks(self, cell) -> None:
+        if cell.dropout or getattr(cell, "recurrent_dropout", 0):  # else it takes as long as a small run
+            super()._maybe_reset_dropout_masks(cell)
+
     def _weights(self) -> list:
         cell = self.cell
         return [ops.convert_to_tensor(each) for each in (cell.kernel, cell.recurrent_kernel, cell.bias)
@@ -297,10 +301,10 @@ def _drop(x, kept, weight):
     return _join([x * each[:, None] for each in kept], -1), _join(whole, 1)
 
 
-def _swapped(weight, units: int):
+def _swapped(weight, units: int, axis: int):
     """A weight with its first two gates exchanged."""
-    first, second, *rest = _split(weight, weight.shape[-1] // units, -1)
-    return _join([second, first, *rest], -1)
+    first, second, *rest = _split(weight, weight.shape[axis] // units, axis)
+    return _join([second, first, *rest], axis)
 
 
 _register = keras.saving.register_keras_serializable(package="ecornn")
@@ -332,7 +336,9 @@ class GRU(_Steps, keras.layers.GRU):
 
     def _ordered(self, text: str, weights: list) -> list:
         if text.startswith("gru"):  # built in, with r before z
-            weights = [_swapped(each, self.units) for each in weights]
+            # Matrices are copied once, to how ecornn.torch reads them.
+            weights = [*(_swapped(each.T, self.units, 0).T for each in weights[:2]),
+                       *(_swapped(each, self.units, -1) for each in weights[2:])]
         if not (self.use_bias and self.reset_after):
             return weights
         *matrices, (first, second) = weights
