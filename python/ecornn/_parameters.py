@@ -118,24 +118,22 @@ class PackedBlock(Packed):
             wait(self._device, 0)  # runs on any stream may read it from now on
         return memory, source
 
-
-def unpack(device: str, plan: Plan, dweights: Memory, table: list[Parameter],
-           into: numpy.ndarray, add: bool, stream: int) -> None:
-    """The gradient of the parameters [count] from that of the packed weights."""
-    if not into.nbytes:
-        return
-    if not device.startswith("cuda"):
-        blocks = addresses(address_of(into), table, into.itemsize)
-        check(library.ecornn_unpack(plan.handle, dweights.address, blocks, add, stream))
-        return
-    found = Memory(device, into.nbytes)
-    blocks = addresses(found.address, table, into.itemsize)
-    check(library.ecornn_unpack(plan.handle, dweights.address, blocks, 0, stream))
-    wait(device, stream)
-    target = numpy.empty_like(into) if add else into
-    found.read(address_of(target), target.nbytes)
-    if add:
-        into += target
+    def unpack(self, plan: Plan, dweights: Memory, into: numpy.ndarray, add: bool, stream: int) -> None:
+        """The gradient of the parameters [count] from that of the packed weights."""
+        if not into.nbytes:
+            return
+        if not self._on_gpu:
+            blocks = addresses(address_of(into), self._table, into.itemsize)
+            check(library.ecornn_unpack(plan.handle, dweights.address, blocks, add, stream))
+            return
+        found = Memory(self._device, into.nbytes)
+        blocks = addresses(found.address, self._table, into.itemsize)
+        check(library.ecornn_unpack(plan.handle, dweights.address, blocks, 0, stream))
+        wait(self._device, stream)
+        target = numpy.empty_like(into) if add else into
+        found.read(address_of(target), target.nbytes)
+        if add:
+            into += target
 
 
 def size_in(plan: Plan, system: str) -> int:

@@ -303,7 +303,7 @@ class Layer:
         ((5, 2, 3), (4, 4))
         """
         return Run(_run.Job(self, x, initial, lengths, True, _seed(seed), stream,
-                            _run.Steps(**more)))
+                            _run.Steps(**more) if more else _run.PLAIN))
 
     def _new_gradient(self) -> Parameters:
         block = self._block.block
