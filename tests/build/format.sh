@@ -9,7 +9,7 @@ for tool in clang-format-14 clang-format ''; do
 done
 [ -n "$tool" ] || { echo "no clang-format 14: skipped"; exit 77; }
 
-find bench common cpu examples gpu include lib python tests tools \
+find bench common cpu examples gpu include lib ort python tests tools \
     \( -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) \
     ! -path common/cell/builtin.inc ! -path cpu/isa/cells.inc ! -path gpu/cell/cells.inc ! -path gpu/jit/headers.inc ! -path gpu/persistent/instances.inc ! -path 'gpu/instances/*' ! -name version.h ! -path 'tests/data/*' \
     -exec "$tool" --dry-run -Werror --style=file {} +

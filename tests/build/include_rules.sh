@@ -48,6 +48,7 @@ tools/ecornn/program.c : include/ bench/core/program.h bench/versus/versus.h    
 tools/ecornn/    : include/ bench/core/                                                   : immintrin omp.h cblas cuda
 tools/           : include/                                                               : cuda
 python/native/   : include/                                                               : immintrin omp.h cblas cuda
+ort/             : include/                                                               : immintrin omp.h cblas cuda
 python/          :                                                                        : immintrin omp.h cblas cuda
 bench/core/      : include/ bench/cpu/                                                    : cuda
 bench/cpu/       : include/ bench/core/                                                   : cuda

@@ -18,7 +18,7 @@ from pathlib import Path
 
 LIBRARY = "lib common cpu gpu include".split()
 PRODUCT = [*LIBRARY, "tools"]
-FOLDERS = LIBRARY + "bench cells doc examples python tests tools cmake".split()
+FOLDERS = LIBRARY + "bench cells doc examples ort python tests tools cmake".split()
 TEXT = {".c", ".h", ".cu", ".cuh", ".inc", ".cell", ".awk", ".py", ".sh", ".am", ".tap", ".map"}
 REWRITTEN = re.compile(r"(cpu|gpu)/ops/|lib/(net|models|tangent)")  # whole files will be replaced
 ENVIRONMENT = ["doc/guide/environment.md", "doc/contributing/testing.md"]
@@ -43,12 +43,13 @@ COUNTS = {
     "functions with more than six parameters": (4, 8, lambda: sum(n > 6 for _, n in functions())),
     "functions of more than 60 lines": (0, 0, lambda: sum(lines > 60 for lines, _ in functions())),
     "functions of python/ecornn with more than six parameters":
-        (23, 22, lambda: sum(n > 6 for n in python_parameters())),
+        (30, 22, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
         (78161, 70500, ["tracked lines", *PRODUCT]),
-    "lines of python/ecornn": (13353, 12000, ["tracked lines", "python/ecornn"]),
+    "lines of python/ecornn": (13401, 12000, ["tracked lines", "python/ecornn"]),
+    "lines of ort, the plug-in for ONNX Runtime": (2069, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
-        (38322, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (38325, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":
