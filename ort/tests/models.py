@@ -1,0 +1,95 @@
+"""Models of one node, and sessions that run them by the plug-in or by ONNX Runtime's own provider."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+
+NAME = "EcornnExecutionProvider"
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+STATES = {"LSTM": ["initial_h", "initial_c"], "GRU": ["initial_h"], "RNN": ["initial_h"]}
+INPUTS = ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"]
+WEIGHTS = ("W", "R", "B", "P")
+
+
+def plugin() -> str:
+    """The plug-in of the build that ECORNN_LIBRARY names, which it finds because it is loaded."""
+    library = os.environ["ECORNN_LIBRARY"]
+    ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
+    return os.path.join(os.path.dirname(library), "ecornn-ort.so")
+
+
+def devices() -> list:
+    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == NAME]
+
+
+def own(model: onnx.ModelProto, only: bool = True, **options: str) -> onnxruntime.InferenceSession:
+    """A session with the plug-in; only: fails if a node is left to ONNX Runtime."""
+    said = onnxruntime.SessionOptions()
+    said.intra_op_num_threads = 1
+    if only:
+        said.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    said.add_provider_for_devices(devices(), options)
+    return onnxruntime.InferenceSession(model.SerializeToString(), said)
+
+
+def theirs(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    said = onnxruntime.SessionOptions()
+    said.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), said, providers=["CPUExecutionProvider"])
+
+
+def draw(rng, op: str, T: int, N: int, I: int, H: int, D: int, given=()) -> dict:
+    """Arrays of a node with layout 0 by ONNX's names; given: optional inputs."""
+    G = GATES[op]
+    shapes = {"X": (T, N, I), "W": (D, G * H, I), "R": (D, G * H, H), "B": (D, 2 * G * H), "P": (D, 3 * H),
+              "initial_h": (D, N, H), "initial_c": (D, N, H)}
+    arrays = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+              if name in ("X", "W", "R") or name in given}
+    for name in ("W", "R"):
+        arrays[name] /= np.float32(arrays[name].shape[-1] ** 0.5)
+    if "sequence_lens" in given:
+        arrays["sequence_lens"] = rng.integers(1, T + 1, N, dtype=np.int32)
+    return arrays
+
+
+def node_model(op: str, arrays: dict, constants=WEIGHTS, outputs=3, **attributes) -> onnx.ModelProto:
+    """One node.  Its inputs are arrays, those in constants initialisers; all sizes are dynamic but
+    the last of X, W and R."""
+    H = arrays["R"].shape[-1]
+    names = [name if name in arrays else "" for name in INPUTS]
+    while not names[-1]:
+        names.pop()
+    if isinstance(outputs, int):
+        outputs = ["Y", "Y_h", "Y_c"][:min(outputs, 1 + len(STATES[op]))]
+    node = helper.make_node(op, names, outputs, name="the node", hidden_size=H, **attributes)
+    kind = helper.np_dtype_to_tensor_dtype
+
+    def info(name):
+        array = arrays[name]
+        shape = [None] * (array.ndim - 1) + [array.shape[-1] if name in "XWR" else None]
+        return helper.make_tensor_value_info(name, kind(array.dtype), shape)
+
+    element = kind(arrays["X"].dtype)
+    graph = helper.make_graph(
+        [node], "graph", [info(name) for name in arrays if name not in constants],
+        [helper.make_tensor_value_info(name, element, None) for name in outputs if name],
+        [onnx.numpy_helper.from_array(arrays[name], name) for name in arrays if name in constants])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+
+
+def feeds(session, arrays: dict) -> dict:
+    return {each.name: arrays[each.name] for each in session.get_inputs()}
+
+
+def close(ours, others, tolerance: float = 2e-5) -> None:
+    """Are all elements equal up to the tolerance, of numbers about 1?"""
+    assert len(ours) == len(others)
+    for one, other in zip(ours, others):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
