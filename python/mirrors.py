@@ -5,7 +5,7 @@
     python/mirrors.py --check    says whether it is up to date
 
 The file is committed, since wheels are installed without a compiler; tests/build/mirrors.sh compares it.
-A structure of runs is packed by one call of struct.pack and becomes a struct.Struct: a ctypes.Structure
+A structure of runs is packed by one call of struct.pack and becomes names and letters for it: a ctypes.Structure
 costs as much for every field. All others become ctypes.Structures, which know their size.
 """
 import os
@@ -23,7 +23,6 @@ POINTER, ENUM = ("c_void_p", "P"), ("c_int", "i")
 
 HEAD = '''"""Constants and structures of the public headers, written by python/mirrors.py: do not edit."""
 
-import struct
 from ctypes import (Structure, c_char, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64,
                     c_void_p, sizeof)
 
@@ -79,10 +78,8 @@ def write(text):
         listed = list(fields(body, constants, enums, known))
         short = name.removeprefix("ecornn_")
         if short in PACKED:
-            names = ", ".join(field for field, *_ in listed)
-            # 0P: the structure ends at a multiple of its alignment.
-            letters = "".join(letter for *_, letter in listed) + "0P"
-            lines += ["", f"# {name}: {names}", f'{short.upper()} = struct.Struct("@{letters}")']
+            said = " ".join(f"{field}:{letter}" for field, _, letter in listed)
+            lines += ["", f"# {name}", f'{short.upper()} = "{said}"']
             continue
         known[name] = "".join(word.capitalize() for word in short.split("_"))
         lines += ["", "", f"class {known[name]}(Sized):", f'    """{name}."""', "", "    _fields_ = ["]

@@ -41,9 +41,8 @@ def forward(device):
     items = STEPS * BATCH
     x = (ctypes.c_float * (items * INPUT))(*(k * 13 % 29 / 29 for k in range(items * INPUT)))
     y = (ctypes.c_float * (items * HIDDEN))()
-    states = [0] * 8
-    io = lib.pack_io(0, ctypes.addressof(x), ctypes.addressof(y), *states, weights,
-                     workspace, 0, 0, 0, sizes.workspace_bytes, 0)  # fmt: skip
+    io = lib.pack_io(x=ctypes.addressof(x), y=ctypes.addressof(y), weights=weights, workspace=workspace,
+                     workspace_bytes=sizes.workspace_bytes)  # fmt: skip
     lib.check(library.ecornn_forward(plan, STEPS, BATCH, io))
     return list(y)
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import (POINTER, byref, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint32,
-                    c_uint64, c_void_p)
+import struct
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_size_t, c_void_p
+from operator import attrgetter
 
 from ._errors import BY_STATUS, Error
 # Other modules find these here, too.
@@ -26,25 +27,49 @@ NAME = "libecornn.so.0"
 # Relative names mean those of the folder where ecornn was imported, also after a chdir.
 _START = os.path.realpath("/proc/self/cwd")
 _OWN = os.path.join(_START, os.path.dirname(__file__), "lib")
-# Each of these is one call of struct.pack.  A pointer of 0 is NULL.
-IO_BYTES, GRADIENT_BYTES = IO.size, GRADIENT.size
 
 
-def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4, first=(0, 0), params=0, layers=0,
-            tangent=0, rows=(0, 0), inputs=(0, 0)) -> bytes:
-    """ecornn_io: its fields in the order of _structs.IO up to reserve_bytes; the others by name, of
-    which resets includes reset_state, first is a step and a row, rows includes streams, and inputs
-    input_rows."""
-    return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first, params, 0, layers, tangent,
-                   *rows, 0, *inputs)
+def packer(mirror: str, address):
+    """A function that packs a structure of runs, given some of its fields by name; the others are 0.
+
+    mirror: one of _structs.  None is 0, and what is no int is an object with an address(object), which
+    must live until the call.  A field of states takes one for each, perhaps fewer.
+    """
+    fields = [field.split(":") for field in mirror.split()]
+    # 0P: the structure ends at a multiple of its alignment.
+    form = struct.Struct("@" + "".join(letter for _, letter in fields) + "0P")
+    blank, places = [form.size], {}
+    for name, letter in fields[1:]:
+        count = int(letter[:-1] or 1)
+        places[name] = len(blank), count > 1
+        blank += [0] * count
+
+    def pack(**given) -> bytes:
+        values = blank[:]
+        for name, value in given.items():
+            at, several = places[name]
+            if several:
+                for one in value:
+                    if one is not None:
+                        values[at] = one if type(one) is int else address(one)
+                    at += 1
+            elif value is not None:
+                values[at] = value if type(value) is int else address(value)
+        return form.pack(*values)
+
+    pack.size = form.size
+    return pack
 
 
-def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4, layers=0, tangent=0,
-                  dparams=0, dinputs=0) -> bytes:
-    """ecornn_gradient: its fields in the order of _structs.GRADIENT up to add; the others by name,
-    those of states as tuples of four."""
-    return GRADIENT.pack(GRADIENT_BYTES, *fields, 0, *dreset_state, *dstates, layers, tangent,
-                         dparams, dinputs, 0)
+def packers(address):
+    """pack_io(**fields) and pack_gradient(results, inputs, **fields); results: the gradients of y and the
+    final states, inputs: those of x and the initial states."""
+    pack = packer(GRADIENT, address)
+    return packer(IO, address), lambda results, inputs, **more: pack(
+        dy=results[0], dfinal=results[1:], dx=inputs[0], dinitial=inputs[1:], **more)
+
+
+pack_io, pack_gradient = packers(attrgetter("address"))
 
 
 def address_of(packed: bytes) -> int:
@@ -55,17 +80,6 @@ def address_of(packed: bytes) -> int:
 def layers_of(structures: list[bytes]):
     """io.layers or gradient.layers: an array of the addresses of packed structures."""
     return (c_void_p * len(structures))(*map(address_of, structures))
-
-
-def pack_attention_io(*fields) -> bytes:
-    """ecornn_attention_io: lengths, query, keys, values, vector, context, probs, workspace, reserve,
-    stream, workspace_bytes, reserve_bytes."""
-    return ATTENTION_IO.pack(ATTENTION_IO.size, *fields)
-
-
-def pack_attention_gradient(*fields) -> bytes:
-    """ecornn_attention_gradient: dcontext, dprobs, dquery, dkeys, dvalues, dvector, add."""
-    return ATTENTION_GRADIENT.pack(ATTENTION_GRADIENT.size, *fields, 0)
 
 
 # Result, arguments.  c_char_p takes the bytes of pack_io as they are.
@@ -236,5 +250,5 @@ def version() -> str:
     return library.ecornn_version().decode()
 
 
-__all__ = ["byref", "check", "fail", "library", "pack_attention_gradient", "pack_attention_io",
-           "pack_gradient", "pack_io", "path", "version"]
+__all__ = ["byref", "check", "fail", "library", "pack_gradient", "pack_io", "packer", "packers",
+           "path", "version"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,9 +16,8 @@ from . import _library as lib
 from ._errors import BadArgument
 from ._library import check, library
 from ._memory import Memory, address_of, same_bytes, wait
+from ._packed import Packed
 from ._plan import Parameter, Plan
-
-_KEPT = 8  # packed weights kept for plans that cannot share them
 
 
 class Parameters(Mapping):
@@ -74,19 +72,18 @@ def addresses(base: int, table: list[Parameter], bytes: int):
     return (ctypes.c_void_p * len(table))(*(base + p.offset * bytes for p in table))
 
 
-class Packed:
-    """Packed weights of a block, for runs of several plans.
+class PackedBlock(Packed):
+    """Packed weights of a block, for runs of several plans; its blocks are (Memory, copy) each.
 
     Each was packed from a copy of the block.  A run compares that copy with the block, all bytes of
     it, and so detects every write.  Frozen: packed weights come from one copy, without comparison.
-    Safe for any thread.  Packed weights live on while a run holds them.
+    Safe for any thread.
     """
 
     def __init__(self, device: str, block: numpy.ndarray, table: list[Parameter]):
+        super().__init__()
         self._device, self._on_gpu = device, device.startswith("cuda")
         self._block, self._table = block, table
-        self._lock = threading.Lock()
-        self._packed: list[tuple[Plan, Memory, numpy.ndarray]] = []  # the copy comes last
         self._frozen: numpy.ndarray | None = None
         self.repeats: dict[tuple[int, ...], Any] | None = None  # by shapes of x, of frozen weights
 
@@ -95,27 +92,20 @@ class Packed:
         self._frozen = self._block.copy() if frozen else None
         self.repeats = {} if frozen else None
 
-    def of(self, plan: Plan, may_be_frozen: bool) -> Memory | None:
+    def memory(self, plan: Plan, may_be_frozen: bool) -> Memory | None:
         """Weights for runs of this plan; None if the plan has none."""
         if not plan.weights:
             return None
-        with self._lock:
-            frozen = self._frozen if may_be_frozen else None
-            for k, (packed, memory, copy) in enumerate(self._packed):
-                if frozen is not None and copy is not frozen or not plan.takes(packed):
-                    continue
-                if copy is frozen or same_bytes(address_of(self._block), address_of(copy),
-                                                copy.nbytes):
-                    return memory
-                del self._packed[k]
-                break
-            copy = self._block.copy() if frozen is None else frozen
-            memory = self._pack(plan, copy)
-            self._packed.append((plan, memory, copy))
-            del self._packed[:-_KEPT]
-            return memory
+        frozen = self._frozen if may_be_frozen else None
+        return self.of(plan, frozen is None, frozen)[0]
 
-    def _pack(self, plan: Plan, source: numpy.ndarray) -> Memory:
+    def holds(self, block, frozen) -> bool:
+        copy = block[1]
+        return copy is frozen if frozen is not None else same_bytes(
+            address_of(self._block), address_of(copy), copy.nbytes)
+
+    def pack(self, plan: Plan, frozen) -> tuple[Memory, numpy.ndarray]:
+        source = self._block.copy() if frozen is None else frozen
         memory, at = Memory(self._device, plan.weights), address_of(source)
         if self._on_gpu:
             block = Memory(self._device, source.nbytes)
@@ -126,26 +116,24 @@ class Packed:
         check(library.ecornn_pack(plan.handle, blocks, None, memory.address, 0))
         if self._on_gpu:
             wait(self._device, 0)  # runs on any stream may read it from now on
-        return memory
+        return memory, source
 
-
-def unpack(device: str, plan: Plan, dweights: Memory, table: list[Parameter],
-           into: numpy.ndarray, add: bool, stream: int) -> None:
-    """The gradient of the parameters [count] from that of the packed weights."""
-    if not into.nbytes:
-        return
-    if not device.startswith("cuda"):
-        blocks = addresses(address_of(into), table, into.itemsize)
-        check(library.ecornn_unpack(plan.handle, dweights.address, blocks, add, stream))
-        return
-    found = Memory(device, into.nbytes)
-    blocks = addresses(found.address, table, into.itemsize)
-    check(library.ecornn_unpack(plan.handle, dweights.address, blocks, 0, stream))
-    wait(device, stream)
-    target = numpy.empty_like(into) if add else into
-    found.read(address_of(target), target.nbytes)
-    if add:
-        into += target
+    def unpack(self, plan: Plan, dweights: Memory, into: numpy.ndarray, add: bool, stream: int) -> None:
+        """The gradient of the parameters [count] from that of the packed weights."""
+        if not into.nbytes:
+            return
+        if not self._on_gpu:
+            blocks = addresses(address_of(into), self._table, into.itemsize)
+            check(library.ecornn_unpack(plan.handle, dweights.address, blocks, add, stream))
+            return
+        found = Memory(self._device, into.nbytes)
+        blocks = addresses(found.address, self._table, into.itemsize)
+        check(library.ecornn_unpack(plan.handle, dweights.address, blocks, 0, stream))
+        wait(self._device, stream)
+        target = numpy.empty_like(into) if add else into
+        found.read(address_of(target), target.nbytes)
+        if add:
+            into += target
 
 
 def size_in(plan: Plan, system: str) -> int:

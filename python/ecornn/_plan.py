@@ -230,11 +230,10 @@ class Plan(Made):
     __slots__ = ("desc", "weights", "dweights", "steps", "batch", "workspace", "reserve", "_fits",
                  "_sizes")
 
-    def __init__(self, on: str, shape: Shape, size: tuple[int, int], types: tuple[int, int],
-                 training: bool, flags: int = 0, measure: float = 0.0):
-        """size: T and N.  types: of arrays, of parameters.  flags: in addition to the shape's.
-        measure: seconds for measuring it."""
-        (steps, batch), (type, params) = size, types
+    def __init__(self, shape: Shape, of: tuple, measure: float = 0.0):
+        """of: the device; T and N; types of arrays and of parameters; is it for training; flags in addition
+        to the shape's.  measure: seconds for measuring it."""
+        on, (steps, batch), (type, params), training, flags = of
         desc = lib.Desc(
             cell=cell(shape.cell), input=shape.input, hidden=shape.hidden, proj=shape.proj,
             layers=shape.layers, steps=steps, batch=batch, type=type, param_type=params,
@@ -297,15 +296,15 @@ class Plans:
 
     LIMIT = 128
 
-    def __init__(self, shape: Shape):
-        self.shape = shape
+    def __init__(self, shape: Shape, measure: Callable[[str], float] = lambda on: 0.0):
+        """measure: gives the seconds for measuring a new plan on a device."""
+        self.shape, self._measure = shape, measure
         self._plans: dict[tuple, Plan] = {}
         self._lock = threading.Lock()
 
     def get(self, on: str, size: tuple[int, int], types: tuple[int, int], training: bool,
-            flags: int = 0, measure: Callable[[], float] = float) -> Plan:
-        """A plan for runs of up to this many steps and rows; arguments as Plan's, but measure gives
-        the seconds if the plan is new."""
+            flags: int = 0) -> Plan:
+        """A plan for runs of up to this many steps and rows; arguments as Plan's `of`."""
         if not (training and self.shape.memory_limit):  # which a larger plan might exceed
             size = library.ecornn_bucket(size[0]), library.ecornn_bucket(size[1])
         key = (on, size, types, training, flags)
@@ -314,7 +313,7 @@ class Plans:
             with self._lock:
                 plan = self._plans.get(key)
                 if plan is None:
-                    plan = Plan(on, self.shape, size, types, training, flags, measure())
+                    plan = Plan(self.shape, key, self._measure(on))
                     if len(self._plans) >= self.LIMIT:
                         # A plan in use lives on, because its run holds it.
                         del self._plans[next(iter(self._plans))]

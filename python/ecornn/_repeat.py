@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _KEPT = 128  # shapes of a layer
 # The fields of ecornn_io that differ between runs: size to workspace.
 _CHANGING = struct.Struct("@NPPP4P4PPP")
-_NONE = (0,) * lib.MAX_STATES
+_NONE, _IO_BYTES = (0,) * lib.MAX_STATES, pack_io.size
 # A result of _LEAST to _MOST bytes reuses the memory of an earlier result that the caller dropped:
 # mapping fresh pages takes longer than a small run, and malloc reuses pages below _LEAST anyway.  A
 # layer keeps at most _SPARE bytes, one set of results for each shape.
@@ -63,7 +63,7 @@ class Repeat:
         # A block has no shape, type or size that a caller could change, as .base of a result.
         self._blocks = [ctypes.c_char * size for size in bytes]
         self._spare: deque[tuple[Any, ...]] = deque(maxlen=1)
-        self._rest = pack_io(0, 0, 0, *_NONE, *_NONE, 0, 0, 0, 0, 0, job.workspace, 0)[_CHANGING.size:]
+        self._rest = pack_io(workspace_bytes=job.workspace)[_CHANGING.size:]
 
     @classmethod
     def keep(cls, job: Job) -> None:
@@ -110,7 +110,7 @@ class Repeat:
         made = self._results()
         start = _NONE if initial is None else (*map(address_of, initial), *self._pad)
         space = scratch(self._device, self._workspace, 0, "workspace")
-        io = _CHANGING.pack(lib.IO_BYTES, 0, address_of(x), address_of(made[0]), *start,
+        io = _CHANGING.pack(_IO_BYTES, 0, address_of(x), address_of(made[0]), *start,
                             *map(address_of, made[1:]), *self._pad, self._weights.address,
                             space.address) + self._rest
         check(library.ecornn_forward(self._plan.handle, *self._size, io))

@@ -6,7 +6,6 @@ The addresses of all arrays are read before a run, and every array is held until
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from . import arrays
 from ._errors import BadArgument
 from ._library import check, library, pack_gradient, pack_io
 from ._memory import Memory, address_of, reserve, scratch, wait
-from ._parameters import Parameters, unpack
+from ._parameters import Parameters
 from ._repeat import Repeat
 from .arrays import INT32, View
 from .results import Results
@@ -102,11 +101,12 @@ class Job:
             if size > _LARGEST:
                 raise BadArgument(f"x has {letter} = {size}, must be at most {_LARGEST}")
         self.initial = self._states(initial, "initial")
-        self.more = more
-        self.resets, self.mask = self._bytes(more.resets, "resets"), self._bytes(more.mask, "mask")
-        if more.reset_state is not None and self.resets is None:
-            raise BadArgument("reset_state is given, but no resets")
-        self.starts = self._states(more.reset_state, "reset_state")
+        self.more, self.resets = more, None
+        if more is not PLAIN:
+            self.resets, self.mask = self._bytes(more.resets, "resets"), self._bytes(more.mask, "mask")
+            if more.reset_state is not None and self.resets is None:
+                raise BadArgument("reset_state is given, but no resets")
+            self.starts = self._states(more.reset_state, "reset_state")
         self.lengths = None if lengths is None else _lengths(
             lengths, self.steps, (*self.lead, self.batch), layer, self.stream)
         shared = lib.SHARED_INPUT * (self.lead != layer.lead and layer.lead[0] > 1)
@@ -115,10 +115,12 @@ class Job:
         self.workspace, self.reserve = self.plan.sizes(self.steps, self.batch)
         self.weights, self.repeats = None, layer._packed.repeats
         if self.steps and self.batch:
-            self.weights = layer._packed.of(self.plan, not training)
+            self.weights = layer._packed.memory(self.plan, not training)
 
     def _states(self, given: Any, name: str) -> list[View | None]:
         layer = self.layer
+        if given is None:
+            return []
         shapes = layer._state_shapes(self.batch)
         return [
             None if state is None else arrays.expect(
@@ -153,18 +155,17 @@ class Job:
         return [(*lead, self.steps, batch, width) for *lead, batch, width in
                 self.layer._state_shapes(self.batch) if self.more.all_states]
 
-    def io(self, y: int, final: list[int], reserve: Memory | None, shown: Sequence[int] = ()):
-        """ecornn_io, and the workspace that it points to."""
+    def io(self, reserve: Memory | None, **results):
+        """ecornn_io with these addresses of results, and the workspace that it points to."""
         space = scratch(self.layer.device, self.workspace, self.stream, "workspace")
-        pad = (0,) * (lib.MAX_STATES - len(self.initial))
+        if self.more is not PLAIN:
+            first = [_count32("first", number) for number in self.more.first]
+            results.update(resets=self.resets, reset_state=self.starts, mask=self.mask, first_step=first[0],
+                           first_row=first[1])
         return space, pack_io(
-            _address(self.lengths), self.x.address, y,
-            *map(_address, self.initial), *pad, *final, *pad,
-            _address(self.weights), space.address, _address(reserve), self.seed, self.stream,
-            space.bytes, reserve.bytes if reserve else 0,
-            resets=(_address(self.resets), *map(_address, self.starts), *pad),
-            mask=_address(self.mask), states=(*shown, *pad) if shown else (0,) * lib.MAX_STATES,
-            first=tuple(_count32("first", number) for number in self.more.first))
+            lengths=self.lengths, x=self.x, initial=self.initial, weights=self.weights, workspace=space,
+            workspace_bytes=space.bytes, reserve=reserve, reserve_bytes=reserve and reserve.bytes,
+            seed=self.seed, stream=self.stream, **results)
 
 
 def _count32(name: str, number: Any) -> int:
@@ -173,10 +174,6 @@ def _count32(name: str, number: Any) -> int:
     if not 0 <= number < 2**32:
         raise BadArgument(f"{name} has {number}, must be 0 to 2**32 - 1")
     return number
-
-
-def _address(holder) -> int:
-    return 0 if holder is None else holder.address
 
 
 def _lengths(given: Any, steps: int, rows: tuple[int, ...], layer: Layer, stream: int) -> View:
@@ -224,7 +221,8 @@ class Outputs:
         self.final = [holder for holder, _ in made]
         shown = [self.results.new(shape) for shape in job.shown_shapes()]
         self.shown = [holder for holder, _ in shown]
-        self.addresses = y, [address for _, address in made], [address for _, address in shown]
+        self.addresses = {"y": y, "final": [address for _, address in made],
+                          "states": [address for _, address in shown]}
 
     def give(self) -> tuple[Any, ...]:
         """y, final states, and, if requested, those of every step, in the caller's form, once the
@@ -237,8 +235,7 @@ class Outputs:
 def infer(job: Job) -> tuple[Any, ...]:
     """y and final states, and, if requested, those of every step."""
     out = Outputs(job)
-    y, final, shown = out.addresses
-    _space, io = job.io(y, final, None, shown)
+    _space, io = job.io(None, **out.addresses)
     check(library.ecornn_forward(job.plan.handle, job.steps, job.batch, io))
     if job.more is PLAIN:
         Repeat.keep(job)
@@ -259,8 +256,7 @@ class Run:
     def __init__(self, job: Job):
         self._job, self._out = job, Outputs(job)
         self._reserve = reserve(job.layer.device, job.reserve, job.stream)
-        y, final, shown = self._out.addresses
-        _space, io = job.io(y, final, self._reserve, shown)
+        _space, io = job.io(self._reserve, **self._out.addresses)
         check(library.ecornn_forward(job.plan.handle, job.steps, job.batch, io))
         self.y, self.final, *rest = self._out.give()
         self.states = rest[0] if rest else None
@@ -293,8 +289,7 @@ class Run:
             grads.parameters = layer._new_gradient() if into is None else into
             # Several threads may add to one gradient.
             with layer._lock if into is not None else contextlib.nullcontext():
-                unpack(layer.device, job.plan, dweights, layer._table, grads.parameters.block,
-                       into is not None, job.stream)
+                layer._packed.unpack(job.plan, dweights, grads.parameters.block, into is not None, job.stream)
             layer._last = grads.parameters
         give = self._out.results.give
         if made["dx"] is not None:
@@ -328,19 +323,14 @@ class Run:
                   if "initial" in wanted]
         starts = [new(shape) for shape in layer._state_shapes(job.batch)
                   if "initial" in wanted and job.resets is not None]
-        none = [0] * layer.cell.states
-        at = [address for _, address in states] or none
         dweights = None
         if "parameters" in wanted:
             dweights = scratch(layer.device, job.plan.dweights, job.stream, "dweights")
-        pad = (0,) * (lib.MAX_STATES - layer.cell.states)
         # y is passed in our memory, not in the form of the caller's library.
-        _space, io = job.io(self._out.addresses[0], [0] * layer.cell.states, self._reserve)
-        own, shown = views[:1 + layer.cell.states], views[1 + layer.cell.states:]
-        gradient = pack_gradient(*map(_address, own), *pad, dx_at, *at, *pad,
-                                 _address(dweights), 0,
-                                 dreset_state=(*([at for _, at in starts] or none), *pad),
-                                 dstates=(*([*map(_address, shown)] or none), *pad))
+        _space, io = job.io(self._reserve, y=self._out.addresses["y"])
+        most = 1 + layer.cell.states
+        gradient = pack_gradient(views[:most], [dx_at, *(at for _, at in states)], dweights=dweights,
+                                 dreset_state=[at for _, at in starts], dstates=views[most:])
         check(library.ecornn_backward(job.plan.handle, job.steps, job.batch, io, gradient))
         return {"dx": dx, "dinitial": [holder for holder, _ in states], "dweights": dweights,
                 "dstart": [holder for holder, _ in starts]}

@@ -1,6 +1,5 @@
 """Constants and structures of the public headers, written by python/mirrors.py: do not edit."""
 
-import struct
 from ctypes import (Structure, c_char, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64,
                     c_void_p, sizeof)
 
@@ -74,11 +73,11 @@ class Sizes(Sized):
     ]
 
 
-# ecornn_io: size, lengths, x, y, initial, final, weights, workspace, reserve, seed, stream, workspace_bytes, reserve_bytes, resets, reset_state, mask, states, first_step, first_row, params, added, layers, tangent, rows, streams, reserved, inputs, input_rows
-IO = struct.Struct("@NPPP4P4PPPPQPNNP4PP4PIIPPPPPiiPP0P")
+# ecornn_io
+IO = "size:N lengths:P x:P y:P initial:4P final:4P weights:P workspace:P reserve:P seed:Q stream:P workspace_bytes:N reserve_bytes:N resets:P reset_state:4P mask:P states:4P first_step:I first_row:I params:P added:P layers:P tangent:P rows:P streams:i reserved:i inputs:P input_rows:P"
 
-# ecornn_gradient: size, dy, dfinal, dx, dinitial, dweights, add, reserved, dreset_state, dstates, layers, tangent, dparams, dinputs, dinput_rows
-GRADIENT = struct.Struct("@NP4PP4PPii4P4PPPPPP0P")
+# ecornn_gradient
+GRADIENT = "size:N dy:P dfinal:4P dx:P dinitial:4P dweights:P add:i reserved:i dreset_state:4P dstates:4P layers:P tangent:P dparams:P dinputs:P dinput_rows:P"
 
 
 class Param(Sized):
@@ -137,8 +136,8 @@ class Desc(Sized):
     ]
 
 
-# ecornn_attention_io: size, lengths, query, keys, values, vector, context, probs, workspace, reserve, stream, workspace_bytes, reserve_bytes
-ATTENTION_IO = struct.Struct("@NPPPPPPPPPPNN0P")
+# ecornn_attention_io
+ATTENTION_IO = "size:N lengths:P query:P keys:P values:P vector:P context:P probs:P workspace:P reserve:P stream:P workspace_bytes:N reserve_bytes:N"
 
-# ecornn_attention_gradient: size, dcontext, dprobs, dquery, dkeys, dvalues, dvector, add, reserved
-ATTENTION_GRADIENT = struct.Struct("@NPPPPPPii0P")
+# ecornn_attention_gradient
+ATTENTION_GRADIENT = "size:N dcontext:P dprobs:P dquery:P dkeys:P dvalues:P dvector:P add:i reserved:i"

@@ -24,10 +24,10 @@ from ._errors import BadArgument
 from ._plan import Plan, Plans, Shape, device_info
 from .arrays import NAMES
 
-_VERSION = 5  # version of the interface between Python and the module
+_VERSION = 6  # version of the interface between Python and the module
 # Bits of `given`, as in python/native/xla.h.
 LENGTHS, RESETS, MASK, SEED, DY, RESERVE, DPARAMS, DX = (1 << k for k in range(8))
-INITIAL, STARTS, DFINAL, DINITIAL, DSTARTS = (1 << k for k in (8, 12, 16, 20, 24))
+INITIAL, STARTS, DFINAL, DINITIAL, DSTARTS, TASK = (1 << k for k in (8, 12, 16, 20, 24, 28))
 _MARK = 64  # bytes behind a reserve; see xla.h
 
 
@@ -36,11 +36,8 @@ def _register() -> None:
     if module is None or module.ecornn_jax_open(_VERSION, lib.library._handle):
         raise ImportError(f"no ecornn-jax.so of this version for {lib.path} (set ECORNN_JAX_MODULE "
                           "to its path)")
-    for name in ("pack", "forward", "backward"):
-        for platform, suffix in (("cpu", ""), ("CUDA", "_cuda")):
-            handler = getattr(module, f"ecornn_jax_{name}{suffix}")
-            jax.ffi.register_ffi_target(f"ecornn_{name}", jax.ffi.pycapsule(handler),
-                                        platform=platform)
+    for platform, handler in (("cpu", module.ecornn_jax_run), ("CUDA", module.ecornn_jax_run_cuda)):
+        jax.ffi.register_ffi_target("ecornn_run", jax.ffi.pycapsule(handler), platform=platform)
 
 
 _register()
@@ -99,18 +96,18 @@ def _block(bytes: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((-(-bytes // 64) * 64,), jnp.uint8)
 
 
-def _call(name: str, spec: Spec, plan: Plan, results, given: int, *arguments):
+def _call(task: int, spec: Spec, plan: Plan, results, given: int, *arguments):
     cell = spec.shape.cell if "\n" in spec.shape.cell.strip() else ""
     device = spec.device
     if device == "cpu":  # the sizes are those of this number of threads
         device += f":{device_info(device)['threads']}"
-    return jax.ffi.ffi_call(f"ecornn_{name}", results, vmap_method="expand_dims")(
-        *arguments, cell=cell, device=device, given=numpy.int64(given),
+    return jax.ffi.ffi_call("ecornn_run", results, vmap_method="expand_dims")(
+        *arguments, cell=cell, device=device, given=numpy.int64(given + task * TASK),
         problem=str(plan).split(" ", 1)[0].rstrip(":"))
 
 
 def pack(spec: Spec, plan: Plan, weights):
-    return _call("pack", spec, plan, [_block(plan.weights)], 0, *weights)[0]
+    return _call(0, spec, plan, [_block(plan.weights)], 0, *weights)[0]
 
 
 def forward(spec: Spec, plan: Plan, packed, inputs, training: bool):
@@ -120,7 +117,7 @@ def forward(spec: Spec, plan: Plan, packed, inputs, training: bool):
     results = [_block(workspace), *spec.rows(x)]
     if training:
         results.append(jax.ShapeDtypeStruct((_block(reserve).shape[0] + _MARK,), jnp.uint8))
-    return _call("forward", spec, plan, results, spec.given | RESERVE * training, packed,
+    return _call(1, spec, plan, results, spec.given | RESERVE * training, packed,
                  *inputs)[1:]
 
 
@@ -143,7 +140,7 @@ def backward(spec: Spec, plan: Plan, kept, cotangents, wanted: int):
               if wanted & first << s]
     first = len(results)
     results += [jax.ShapeDtypeStruct(like.shape, like.dtype) for like in likes]
-    return _call("backward", spec, plan, results, given, packed, reserve, y, *inputs, *dy)[first:]
+    return _call(2, spec, plan, results, given, packed, reserve, y, *inputs, *dy)[first:]
 
 
 def _parameters_like(spec: Spec, plan: Plan) -> list[jax.ShapeDtypeStruct]:

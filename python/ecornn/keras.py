@@ -162,7 +162,7 @@ def _place(x) -> str:
 def _by_torch(of: tuple, given: _Given):
     import torch
 
-    from .torch import _call, _reserve, _spec, _watched
+    from .torch import _call, _kept, _spec, _watched
     from .torch._given import check_steps
     from .torch._run import Given
 
@@ -185,7 +185,7 @@ def _by_torch(of: tuple, given: _Given):
             [int(size) for size in layers[1:-2]], "auto", 0.0, True, 0, seed is not None, seed,
             _watched.keeps([x, *states, *weights]))[:-2]
         return y, final
-    _reserve.keep_with(kept, weights)
+    _kept.keep_with(kept, weights)
     out = _call.layer(_spec.spec_of(layers), Given(
         x, None, states, weights, None, None, check_steps("mask", mask, x, True)), True, False)
     if out is None:
@@ -233,6 +233,10 @@ class _Steps:
         if getattr(self, "use_cudnn", None) is True:
             raise BadArgument("use_cudnn is True, must be False or 'auto': ecornn runs these layers")
         self.use_cudnn = False  # so that Bidirectional calls both layers
+
+    def _maybe_reset_dropout_masks(self, cell) -> None:
+        if cell.dropout or getattr(cell, "recurrent_dropout", 0):  # else it takes as long as a small run
+            super()._maybe_reset_dropout_masks(cell)
 
     def _weights(self) -> list:
         cell = self.cell
@@ -297,10 +301,10 @@ def _drop(x, kept, weight):
     return _join([x * each[:, None] for each in kept], -1), _join(whole, 1)
 
 
-def _swapped(weight, units: int):
+def _swapped(weight, units: int, axis: int):
     """A weight with its first two gates exchanged."""
-    first, second, *rest = _split(weight, weight.shape[-1] // units, -1)
-    return _join([second, first, *rest], -1)
+    first, second, *rest = _split(weight, weight.shape[axis] // units, axis)
+    return _join([second, first, *rest], axis)
 
 
 _register = keras.saving.register_keras_serializable(package="ecornn")
@@ -332,7 +336,9 @@ class GRU(_Steps, keras.layers.GRU):
 
     def _ordered(self, text: str, weights: list) -> list:
         if text.startswith("gru"):  # built in, with r before z
-            weights = [_swapped(each, self.units) for each in weights]
+            # Matrices are copied once, to how ecornn.torch reads them.
+            weights = [*(_swapped(each.T, self.units, 0).T for each in weights[:2]),
+                       *(_swapped(each, self.units, -1) for each in weights[2:])]
         if not (self.use_bias and self.reset_after):
             return weights
         *matrices, (first, second) = weights

@@ -17,7 +17,7 @@ import numpy
 from . import _library as lib
 from . import _exchange, _run, arrays
 from ._errors import BadArgument
-from ._parameters import Packed, Parameters, convert, count_of
+from ._parameters import PackedBlock, Parameters, convert, count_of
 from ._plan import Plan, Plans, Shape, limit_of, saving_of
 from ._run import Gradients, Run
 from .cell import Cell
@@ -167,7 +167,7 @@ class Layer:
 
     def _take_block(self, block: numpy.ndarray) -> None:
         self._block = Parameters(block, self._table, self.lead)
-        self._packed = Packed(self.device, block, self._table)
+        self._packed = PackedBlock(self.device, block, self._table)
 
     def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
         """Shape of each state: [L*D,N,P], later ones [L*D,N,H]; with models [M] first."""
@@ -303,7 +303,7 @@ class Layer:
         ((5, 2, 3), (4, 4))
         """
         return Run(_run.Job(self, x, initial, lengths, True, _seed(seed), stream,
-                            _run.Steps(**more)))
+                            _run.Steps(**more) if more else _run.PLAIN))
 
     def _new_gradient(self) -> Parameters:
         block = self._block.block

@@ -44,14 +44,6 @@ int plan_kind(const char *cell, bool bias)
  * BIAS_HH is p. */
 enum tensor_kind { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, WEIGHT_HR, TENSORS };
 
-struct layout {
-    int64_t weights, copy;
-    bool adds;                 /* does a parameter have one in `more`? */
-    struct place *from, *more; /* [params] */
-    const void *zeros;         /* [H] of any type; NULL: the layer has biases */
-    struct shape weight[];     /* [weights]; then the places */
-};
-
 static enum tensor_kind kind_of(const struct param *param)
 {
     static const char kinds[] = "WRbp";
@@ -163,7 +155,7 @@ static void set_shapes(struct job *job, const ecornn_desc *desc)
     const int64_t second = batch_major ? job->steps : job->batch;
     job->x = shape_of(first, second, desc->input);
     job->y = shape_of(first, second, job->of->sizes.output);
-    for (int64_t i = 0; i < job->states; i++)
+    for (int64_t i = 0; i < job->of->states; i++)
         job->state[i] = shape_of(desc->layers * directions, job->batch, i ? desc->hidden : width);
 }
 
@@ -195,28 +187,16 @@ const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wi
     if (library.run_sizes(plan->plan, (int32_t)wish->steps, (int32_t)wish->batch, &sizes) !=
         ECORNN_OK)
         return library.error_detail();
-    const struct layout *const layout = plan->more;
     *job = (struct job){.of = plan,
-                        .plan = plan->plan,
+                        .layout = plan->more,
                         .reserve = (int64_t)sizes.reserve_bytes,
                         .workspace = (int64_t)sizes.workspace_bytes,
                         .packed = (int64_t)sizes.weight_bytes,
                         .dpacked = (int64_t)sizes.dweight_bytes,
                         .cuda = wish->cuda,
                         .device = wish->device,
-                        .type = plan->desc.type,
-                        .param_type = plan->desc.param_type,
                         .steps = wish->steps,
-                        .batch = wish->batch,
-                        .states = plan->states,
-                        .weights = layout->weights,
-                        .params = plan->count,
-                        .weight = layout->weight,
-                        .from = layout->from,
-                        .more = layout->more,
-                        .adds = layout->adds,
-                        .zeros = layout->zeros,
-                        .copy = layout->copy};
+                        .batch = wish->batch};
     set_shapes(job, &plan->desc);
     return NULL;
 }

@@ -25,24 +25,26 @@ struct place {
     int64_t tensor, offset; /* bytes */
 };
 
+/* A plan's parameters in torch's tensors. */
+struct layout {
+    int64_t weights, copy; /* tensors, and their bytes */
+    bool adds;             /* does any parameter have a place in `more`? */
+    struct place *from;    /* [count] source of a parameter, and destination of its gradient */
+    struct place *more;    /* [count] what is added to it; has the same gradient */
+    const void
+        *zeros; /* [H] in host memory for parameters in no tensor; NULL: the layer has biases */
+    struct shape weight[]; /* [weights]; then the places */
+};
+
 struct job {
     int64_t number;
     int users;    /* calls that hold it */
     bool dropped; /* dropped by Python: the last call that holds it frees it */
     struct plan *of;
-    const ecornn_plan *plan;
+    const struct layout *layout;
     int64_t reserve, workspace, packed, dpacked; /* bytes */
-    int64_t cuda, device;                        /* is it a GPU, and its number */
-    int64_t type, param_type;                    /* as ecornn_type */
-    int64_t steps, batch, states, weights, params;
-    const void
-        *zeros; /* [H] in host memory for parameters in no tensor; NULL: the layer has biases */
+    int64_t cuda, device, steps, batch;          /* is it a GPU, and its number */
     struct shape x, y, state[ECORNN_MAX_STATES];
-    const struct shape *weight; /* [weights] */
-    const struct place *from; /* [params] source of a parameter, and destination of its gradient */
-    const struct place *more; /* [params] what is added to it; has the same gradient */
-    bool adds;                /* does any parameter have one in `more`? */
-    int64_t copy;             /* bytes of all weights */
 };
 
 /* What Python passes for a job: a plan, which lives as long, and a run of it. */

@@ -269,7 +269,7 @@ static void push(struct call *call, torch_tensor *tensor, int32_t type)
 static bool fill(const struct job *job, struct block *block, torch_tensor *const *weights)
 {
     enum { ALIGNED = 64 };
-    const int64_t bytes = job->packed + job->copy;
+    const int64_t bytes = job->packed + job->layout->copy;
     if (block->memory && weights_hold(job, weights, (struct packed){block->memory, bytes}))
         return true;
     if (!block->memory)
@@ -290,9 +290,9 @@ static void run(struct call *call, struct arguments *is)
     struct block *const block = job->of->block;
     const size_t first = call->in.count;
     const bool locked = !job->cuda && job->packed > 0 && pthread_mutex_trylock(&block->lock) == 0;
-    call->ok = is->weights.count == (size_t)job->weights;
+    call->ok = is->weights.count == (size_t)job->layout->weights;
     for (size_t i = 0; i < is->weights.count; i++)
-        push(call, is->weights.tensor[i], torch_type(job->param_type));
+        push(call, is->weights.tensor[i], torch_type(job->of->desc.param_type));
     if (locked && call->ok && fill(job, block, call->in.tensor + first))
         call->packed = block->memory;
     if (call->ok)
@@ -304,8 +304,8 @@ static void run(struct call *call, struct arguments *is)
 static const char *forward(struct call *call, struct arguments *is)
 {
     const struct job *const job = call->job;
-    const int32_t type = torch_type(job->type);
-    if (is->states.count != 0 && is->states.count != (size_t)job->states)
+    const int32_t type = torch_type(job->of->desc.type);
+    if (is->states.count != 0 && is->states.count != (size_t)job->of->states)
         return "wrong number of initial states";
     call->ok = !job->cuda || torch_stream((int32_t)job->device, &call->stream);
     push(call, is->x.tensor[0], type);

@@ -42,7 +42,7 @@ static void take_given(struct call *call, torch_value given)
 /* Are exactly as many tensors left as there are weights? */
 static bool weights_are_last(const struct call *call)
 {
-    return call->ok && call->in.count - call->in.next == (size_t)call->job->weights;
+    return call->ok && call->in.count - call->in.next == (size_t)call->job->layout->weights;
 }
 
 /* pack(int job, Tensor packed, Tensor[] weights) -> bool */
@@ -66,7 +66,7 @@ void operator_pack(torch_value *stack, uint64_t arguments, uint64_t count)
 
 static int32_t type_of(const struct call *call)
 {
-    return torch_type(call->job->type);
+    return torch_type(call->job->of->desc.type);
 }
 
 static void *read_rows(struct call *call, int64_t given, const struct shape *shape)
@@ -136,10 +136,10 @@ void run_forward(struct call *call, torch_value seed)
     torch_tensor *workspace = NULL;
     io->x = next_if(&call->in, 1, job, &job->x, type_of(call), &call->ok);
     io->lengths = read_lengths(call);
-    for (int64_t i = 0; i < job->states; i++)
+    for (int64_t i = 0; i < job->of->states; i++)
         io->initial[i] = read_rows(call, GIVEN_STATE << i, &job->state[i]);
     io->y = make_rows(call, &job->y);
-    for (int64_t i = 0; i < job->states; i++)
+    for (int64_t i = 0; i < job->of->states; i++)
         io->final[i] = make_rows(call, &job->state[i]);
     if (call->given & WANT_RESERVE) {
         io->reserve = make_block(call, job->reserve);
@@ -150,7 +150,7 @@ void run_forward(struct call *call, torch_value seed)
         io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
     if (call->ok)
         call->ok = call->weights ? forward_with(job, call->weights, io)
-                                 : library.forward(job->plan, (int32_t)job->steps,
+                                 : library.forward(job->of->plan, (int32_t)job->steps,
                                                    (int32_t)job->batch, io) == ECORNN_OK;
     drop(workspace);
 }
@@ -187,10 +187,10 @@ static void read_arrays(struct call *call, ecornn_io *io, ecornn_gradient *gradi
     io->weights = next_bytes(&call->in, job, job->packed, &bytes, &call->ok);
     io->y = read_rows(call, GIVEN_Y, &job->y);
     io->lengths = read_lengths(call);
-    for (int64_t i = 0; i < job->states; i++)
+    for (int64_t i = 0; i < job->of->states; i++)
         io->initial[i] = read_rows(call, GIVEN_STATE << i, &job->state[i]);
     gradient->dy = read_rows(call, GIVEN_DY, &job->y);
-    for (int64_t i = 0; i < job->states; i++)
+    for (int64_t i = 0; i < job->of->states; i++)
         gradient->dfinal[i] = read_rows(call, GIVEN_DFINAL << i, &job->state[i]);
     call->ok = call->ok && call->in.next == call->in.count;
 }
@@ -203,15 +203,15 @@ static void backward(struct call *call, ecornn_io *io)
     read_arrays(call, io, &gradient);
     if (call->given & WANT_DX)
         gradient.dx = make_rows(call, &job->x);
-    for (int64_t i = 0; i < job->states; i++)
+    for (int64_t i = 0; i < job->of->states; i++)
         if (call->given & WANT_DSTATE << i)
             gradient.dinitial[i] = make_rows(call, &job->state[i]);
     if (call->ok && call->given & WANT_DWEIGHTS)
         gradient.dweights = scratch(job, SCRATCH_DWEIGHTS, job->dpacked, &dweights);
     if (call->ok)
         io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
-    call->ok = call->ok && library.backward(job->plan, (int32_t)job->steps, (int32_t)job->batch, io,
-                                            &gradient) == ECORNN_OK;
+    call->ok = call->ok && library.backward(job->of->plan, (int32_t)job->steps, (int32_t)job->batch,
+                                            io, &gradient) == ECORNN_OK;
     drop(workspace); /* its memory may be reused by work queued after the run */
     if (call->given & WANT_DWEIGHTS)
         unpack_weights(job, gradient.dweights, &call->out, call->stream, &call->ok);

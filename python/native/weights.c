@@ -7,17 +7,22 @@
 
 #include "python/native/operator.h"
 
+static int64_t bytes_of(const struct job *job, int64_t weight)
+{
+    return shape_bytes(&job->layout->weight[weight], job->of->desc.param_type);
+}
+
 /* The copy of the weights at the end of a block, or NULL. */
 static char *copy_of(const struct job *job, struct packed packed)
 {
-    const bool is_there = !job->cuda && packed.bytes - job->packed >= job->copy;
-    return is_there ? (char *)packed.data + packed.bytes - job->copy : NULL;
+    const bool is_there = !job->cuda && packed.bytes - job->packed >= job->layout->copy;
+    return is_there ? (char *)packed.data + packed.bytes - job->layout->copy : NULL;
 }
 
 static void point_at(const struct job *job, char *const *start, const struct place *places,
                      void **params)
 {
-    for (int64_t i = 0; i < job->params; i++)
+    for (int64_t i = 0; i < job->of->count; i++)
         params[i] = places[i].tensor < 0 ? NULL : start[places[i].tensor] + places[i].offset;
 }
 
@@ -31,7 +36,7 @@ struct sources {
  * captured graph is replayed.  Zeros that calls share would be unset for another stream. */
 static bool sources_of(const struct job *job, char *const *start, struct sources *sources)
 {
-    const void *zeros = job->zeros;
+    const void *zeros = job->layout->zeros;
     sources->zeros = NULL;
     if (zeros && job->cuda) {
         sources->zeros = make_bytes(job, job->of->desc.hidden * (int64_t)sizeof(double));
@@ -41,19 +46,20 @@ static bool sources_of(const struct job *job, char *const *start, struct sources
             return false;
         }
     }
-    point_at(job, start, job->from, sources->params);
-    for (int64_t i = 0; i < job->params; i++)
+    point_at(job, start, job->layout->from, sources->params);
+    for (int64_t i = 0; i < job->of->count; i++)
         if (!sources->params[i])
             sources->params[i] = (void *)(uintptr_t)zeros;
-    point_at(job, start, job->more, sources->added);
+    point_at(job, start, job->layout->more, sources->added);
     return true;
 }
 
-/* start [job->weights]: addresses of the weights; false if one does not fit the job. */
+/* start [job->layout->weights]: addresses of the weights; false if one does not fit the job. */
 static bool starts_of(const struct job *job, torch_tensor *const *weights, char **start)
 {
-    for (int64_t i = 0; i < job->weights; i++) {
-        if (!tensor_is(job, weights[i], &job->weight[i], torch_type(job->param_type)))
+    const int32_t type = torch_type(job->of->desc.param_type);
+    for (int64_t i = 0; i < job->layout->weights; i++) {
+        if (!tensor_is(job, weights[i], &job->layout->weight[i], type))
             return false;
         start[i] = data_of(weights[i]);
     }
@@ -67,8 +73,8 @@ bool pack_weights(const struct job *job, torch_tensor *const *weights, struct pa
     if (!starts_of(job, weights, start))
         return false;
     char *copy = copy_of(job, packed);
-    for (int64_t i = 0; copy && i < job->weights; i++) {
-        const int64_t bytes = shape_bytes(&job->weight[i], job->param_type);
+    for (int64_t i = 0; copy && i < job->layout->weights; i++) {
+        const int64_t bytes = bytes_of(job, i);
         start[i] = memcpy(copy, start[i], (size_t)bytes);
         copy += bytes;
     }
@@ -76,7 +82,7 @@ bool pack_weights(const struct job *job, torch_tensor *const *weights, struct pa
     if (!sources_of(job, start, &sources))
         return false;
     const ecornn_status status =
-        library.pack(job->plan, (const void *const *)sources.params,
+        library.pack(job->of->plan, (const void *const *)sources.params,
                      (const void *const *)sources.added, packed.data, stream);
     drop(sources.zeros);
     return status == ECORNN_OK;
@@ -92,7 +98,7 @@ bool forward_with(const struct job *job, torch_tensor *const *weights, const eco
     with.params = (const void *const *)sources.params;
     with.added = (const void *const *)sources.added;
     const ecornn_status status =
-        library.forward(job->plan, (int32_t)job->steps, (int32_t)job->batch, &with);
+        library.forward(job->of->plan, (int32_t)job->steps, (int32_t)job->batch, &with);
     drop(sources.zeros);
     return status == ECORNN_OK;
 }
@@ -104,8 +110,8 @@ bool weights_hold(const struct job *job, torch_tensor *const *weights, struct pa
     if (!copy || !starts_of(job, weights, start))
         return false;
     bool same = true;
-    for (int64_t i = 0; same && i < job->weights; i++) {
-        const int64_t bytes = shape_bytes(&job->weight[i], job->param_type);
+    for (int64_t i = 0; same && i < job->layout->weights; i++) {
+        const int64_t bytes = bytes_of(job, i);
         same = memcmp(copy, start[i], (size_t)bytes) == 0;
         copy += bytes;
     }
@@ -117,14 +123,14 @@ void unpack_weights(const struct job *job, const void *packed, struct results *o
 {
     char *start[MOST_TENSORS];
     void *params[MOST_PARAMS];
-    for (int64_t i = 0; i < job->weights; i++)
-        start[i] = data_of(
-            result(out, *ok ? make(job, &job->weight[i], torch_type(job->param_type)) : NULL, ok));
+    const int32_t type = torch_type(job->of->desc.param_type);
+    for (int64_t i = 0; i < job->layout->weights; i++)
+        start[i] = data_of(result(out, *ok ? make(job, &job->layout->weight[i], type) : NULL, ok));
     if (!*ok)
         return;
-    point_at(job, start, job->from, params);
-    *ok = library.unpack(job->plan, packed, params, 0, stream) == ECORNN_OK;
-    point_at(job, start, job->more, params);
-    if (*ok && job->adds)
-        *ok = library.unpack(job->plan, packed, params, 0, stream) == ECORNN_OK;
+    point_at(job, start, job->layout->from, params);
+    *ok = library.unpack(job->of->plan, packed, params, 0, stream) == ECORNN_OK;
+    point_at(job, start, job->layout->more, params);
+    if (*ok && job->layout->adds)
+        *ok = library.unpack(job->of->plan, packed, params, 0, stream) == ECORNN_OK;
 }

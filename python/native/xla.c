@@ -164,7 +164,7 @@ static void run_item(struct xla_call *call, const struct xla_task *task)
         task->run(call);
 }
 
-xla_error *xla_run(const struct xla_frame *frame, const struct xla_task *task, bool on_gpu)
+xla_error *xla_run(const struct xla_frame *frame, bool on_gpu)
 {
     struct xla_call call = {.frame = frame, .on_gpu = on_gpu};
     if (tell_version(frame))
@@ -176,7 +176,11 @@ xla_error *xla_run(const struct xla_frame *frame, const struct xla_task *task, b
     call.leads = frame->out.buffer[0]->rank - 1; /* the first result is a block of bytes */
     call.items = xla_product(1, frame->out.buffer[0]->dims, call.leads);
     call.sizes = call.plan->sizes;
-    if (call.items < 0 || (call.given & ~(xla_bits(&call, task->in | task->out))) != 0)
+    const uint64_t number = (uint64_t)call.given / XLA_TASK;
+    const struct xla_task *const task = &xla_tasks[number < XLA_TASKS ? number : 0];
+    call.given %= XLA_TASK;
+    if (call.items < 0 || number >= XLA_TASKS ||
+        (call.given & ~(xla_bits(&call, task->in | task->out))) != 0)
         xla_fail(&call, XLA_BAD_ARGUMENT,
                  "the results or `given` of a program are wrong: it is of another version");
     else if (task->x < 0 || find_sizes(&call, task->x))

@@ -26,7 +26,8 @@ enum {
     XLA_STARTS = 1 << 12,
     XLA_DFINAL = 1 << 16,
     XLA_DINITIAL = 1 << 20,
-    XLA_DSTARTS = 1 << 24
+    XLA_DSTARTS = 1 << 24,
+    XLA_TASK = 1 << 28 /* times the number of a task; the highest bits */
 };
 
 /* Buffers of a handler, bits: a buffer is an argument or a result of those that it names. */
@@ -64,8 +65,12 @@ struct xla_task {
     void (*run)(struct xla_call *call);
 };
 
-/* Runs a task for every item.  Returns an error, also for a frame that does not fit. */
-xla_error *xla_run(const struct xla_frame *frame, const struct xla_task *task, bool on_gpu);
+enum { XLA_TASKS = 3 }; /* pack, forward, backward */
+extern const struct xla_task xla_tasks[XLA_TASKS];
+
+/* Runs the task that `given` says for every item.  Returns an error, also for a frame that does not
+ * fit. */
+xla_error *xla_run(const struct xla_frame *frame, bool on_gpu);
 /* Finds the task's buffers of the current item, its arguments or its results, and writes their
  * addresses to the call.  Their number, types, dimensions and bytes must be those of the table in
  * xla_buffers.c; false: an error is set. */

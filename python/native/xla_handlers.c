@@ -7,10 +7,14 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { VERSION = 5 }; /* version of the interface between Python and this module */
+enum { VERSION = 6 }; /* version of the interface between Python and this module */
 
 /* Called by Python with the libecornn that it has opened.  0: done. */
 SHOWN int ecornn_jax_open(int version, void *opened);
+SHOWN xla_error *ecornn_jax_run(const struct xla_frame *frame);
+SHOWN xla_error *ecornn_jax_run_cuda(const struct xla_frame *frame);
+
+int ecornn_jax_open(int version, void *opened);
 SHOWN xla_error *ecornn_jax_pack(const struct xla_frame *frame);
 SHOWN xla_error *ecornn_jax_pack_cuda(const struct xla_frame *frame);
 SHOWN xla_error *ecornn_jax_forward(const struct xla_frame *frame);
@@ -64,38 +68,18 @@ static void backward(struct xla_call *call)
                                     call->io.stream));
 }
 
-static const struct xla_task tasks[] = {{PACK_IN, PACK_OUT, -1, pack},
-                                        {FORWARD_IN, FORWARD_OUT, 1, forward},
-                                        {BACKWARD_IN, BACKWARD_OUT, 3, backward}};
+const struct xla_task xla_tasks[XLA_TASKS] = {{PACK_IN, PACK_OUT, -1, pack},
+                                              {FORWARD_IN, FORWARD_OUT, 1, forward},
+                                              {BACKWARD_IN, BACKWARD_OUT, 3, backward}};
 
 /* ---- handlers -------------------------------------------------------------------------------- */
 
-xla_error *ecornn_jax_pack(const struct xla_frame *frame)
+xla_error *ecornn_jax_run(const struct xla_frame *frame)
 {
-    return xla_run(frame, &tasks[0], false);
+    return xla_run(frame, false);
 }
 
-xla_error *ecornn_jax_pack_cuda(const struct xla_frame *frame)
+xla_error *ecornn_jax_run_cuda(const struct xla_frame *frame)
 {
-    return xla_run(frame, &tasks[0], true);
-}
-
-xla_error *ecornn_jax_forward(const struct xla_frame *frame)
-{
-    return xla_run(frame, &tasks[1], false);
-}
-
-xla_error *ecornn_jax_forward_cuda(const struct xla_frame *frame)
-{
-    return xla_run(frame, &tasks[1], true);
-}
-
-xla_error *ecornn_jax_backward(const struct xla_frame *frame)
-{
-    return xla_run(frame, &tasks[2], false);
-}
-
-xla_error *ecornn_jax_backward_cuda(const struct xla_frame *frame)
-{
-    return xla_run(frame, &tasks[2], true);
+    return xla_run(frame, true);
 }

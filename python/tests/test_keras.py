@@ -239,19 +239,19 @@ def test_usual_layers_are_built_in_cells(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_stays_with_the_layer(kind, monkeypatch):
     """Weights are copied in each call, but packed only where they changed, and large blocks are lent again."""
-    from ecornn.torch import _reserve, _weights
+    from ecornn.torch import _kept, _weights
 
-    layer, packs, pack = twins(kind, return_sequences=True, dtype="float32")[1], [], _weights._pack
-    monkeypatch.setattr(_weights, "_pack", lambda *given: packs.append(1) or pack(*given))
-    monkeypatch.setattr(_reserve, "LARGE", 1)
+    layer, packs, pack = twins(kind, return_sequences=True, dtype="float32")[1], [], _weights.pack
+    monkeypatch.setattr(_weights, "pack", lambda *given: packs.append(1) or pack(*given))
+    monkeypatch.setattr(_kept, "LARGE", 1)
     x, kernel = keras.ops.convert_to_tensor(draw(N, T, I).astype("float32")), layer.cell.kernel.value
     blocks = set()
     for count in (1, 1, 2):
         if count == 2:
             layer.cell.bias.assign(array(layer.cell.bias) + 1)
         layer(x).sum().backward()
-        blocks |= {block.data_ptr() for block in _reserve._all[kernel].kept}
-        assert len(packs) == count and len(blocks) == 1 and id(kernel) in _weights._entries
+        blocks |= {block.data_ptr() for block in _kept._layers[id(kernel)].blocks}
+        assert len(packs) == count and len(blocks) == 1 and _kept._layers[id(kernel)].records
 
 
 @pytest.mark.parametrize("kind", KINDS)

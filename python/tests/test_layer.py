@@ -658,7 +658,7 @@ def test_many_shapes_that_cannot_share_packed_weights(monkeypatch):
     layer = Layer("lstm", 3, 4)
     inputs = [draw(steps, 2, 3) for steps in range(1, 15)]
     first = [layer(x)[0] for x in inputs]
-    assert len(layer._packed._packed) <= 8
+    assert len(layer._packed.records) <= 8
     for x, y in zip(inputs, first):
         np.testing.assert_array_equal(layer(x)[0], y)
 

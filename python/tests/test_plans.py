@@ -61,7 +61,7 @@ def test_sizes_are_those_of_the_run(training, monkeypatch):
         near = Plans(shape).get("cpu:2", (steps, batch), (lib.F32, lib.F32), training)
         with monkeypatch.context() as patch:
             patch.setenv("ECORNN_FORCE", re.search('ECORNN_FORCE=(.*)', str(near))[1])
-            own = Plan("cpu:2", shape, (steps, batch), (lib.F32, lib.F32), training)
+            own = Plan(shape, ("cpu:2", (steps, batch), (lib.F32, lib.F32), training, 0))
         (workspace, reserve), alone = near.sizes(steps, batch), own.sizes(steps, batch)
         assert workspace <= 9 / 8 * alone[0] and reserve == alone[1], (steps, batch)
 

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import ecornn.torch as et  # noqa: E402
-from ecornn.torch import _net_plan, _run  # noqa: E402
+from ecornn.torch import _net_plan, _run, _spec  # noqa: E402
 from ecornn.torch._spec import Layers, spec_of  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
@@ -391,12 +391,12 @@ def test_wrong_tensors_are_refused():
 
 @pytest.mark.parametrize("native", [False, True])
 def test_the_default_device_is_no_part_of_a_run(native, monkeypatch):
-    from ecornn.torch import _native, _reserve
+    from ecornn.torch import _kept, _native
 
     if not native:
         monkeypatch.setattr(_native, "_module", None)
         monkeypatch.setattr(_native, "pack", lambda *_: False)
-        monkeypatch.setattr(_reserve, "LARGE", 1)
+        monkeypatch.setattr(_kept, "LARGE", 1)
     x = torch.randn(6, 3, 5, requires_grad=True)
     packed = pack_padded_sequence(x, torch.tensor([6, 4, 1]))
     layer = et.LSTM(5, 7 + native, num_layers=2, dropout=0.5)
@@ -428,10 +428,10 @@ def test_benchmark_measures_new_plans(monkeypatch):
     assert not any("measured" in str(plan) for plan in plans(3))  # made before
     assert ["not measured: 12 runs" in str(plan) for plan in plans(4)] == [True, True]
     monkeypatch.setattr(et, "benchmark", True)
-    assert _run.measure_seconds("cpu:1") == 0.05
-    monkeypatch.setattr(_run, "capturing", lambda: True)
+    assert _spec.measure_seconds("cpu:1") == 0.05
+    monkeypatch.setattr(_spec, "capturing", lambda: True)
     with pytest.warns(UserWarning, match="is not measured"):
-        assert _run.measure_seconds("cuda:0") == 0
+        assert _spec.measure_seconds("cuda:0") == 0
     monkeypatch.setattr(et, "benchmark", -1)
     with pytest.raises(RuntimeError, match="benchmark is -1, must be"):
         list(plans(5))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import os
+import signal
+import threading
 
 import pytest
 
 torch = pytest.importorskip("torch")
+import ecornn  # noqa: E402
 import ecornn.torch as et  # noqa: E402
-from ecornn.torch import _reserve  # noqa: E402
+from ecornn.torch import _kept, _native  # noqa: E402
 
 T, N, I, H = 6, 2, 3, 5
 
@@ -16,26 +21,26 @@ T, N, I, H = 6, 2, 3, 5
 @pytest.fixture(autouse=True)
 def every_reserve_is_large(monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr(_reserve, "LARGE", 1)
+    monkeypatch.setattr(_kept, "LARGE", 1)
 
 
 @pytest.fixture
 def lent(monkeypatch):
     """Addresses of the blocks that were lent, in order."""
-    found, lend = [], _reserve.lend
+    found, lend = [], _kept.lend
 
     def noted(*args):
         made = lend(*args)
         found.append(made.data_ptr())
         return made
 
-    monkeypatch.setattr(_reserve, "lend", noted)
+    monkeypatch.setattr(_kept, "lend", noted)
     return found
 
 
 def kept(module):
-    blocks = _reserve._all.get(next(module.parameters()))
-    return [] if blocks is None else [block.numel() for block in blocks.kept]
+    layer = _kept._layers.get(id(next(module.parameters())))
+    return [] if layer is None else [block.numel() for block in layer.blocks]
 
 
 def gradients(module, x, **more):
@@ -69,7 +74,7 @@ def test_two_that_wait(turned, lent):
         found = torch.autograd.grad(y.square().sum(), list(module.parameters()))
         assert all(map(torch.equal, found, right[k]))
     del runs, y
-    assert len(kept(module)) == _reserve._MOST
+    assert len(kept(module)) == _kept._MOST
     module.flatten_parameters()
     assert not kept(module)
 
@@ -114,21 +119,21 @@ def test_threads(in_threads):
                 wrong.append(k)
 
     in_threads(work)
-    assert not wrong and len(kept(module)) <= _reserve._MOST
+    assert not wrong and len(kept(module)) <= _kept._MOST
 
 
 def test_blocks_go_with_the_module():
     gc.collect()
-    before, module = len(_reserve._all), et.LSTM(I, H)
+    before, module = len(_kept._layers), et.LSTM(I, H)
     loss = module(torch.randn(T, N, I))[0].sum()
-    assert len(_reserve._all) == before + 1
+    assert len(_kept._layers) == before + 1
     weight = module.weight_hh_l0
     del module
     loss.backward()  # the graph holds its block until here
     assert weight.grad.abs().sum() > 0
     del loss
     gc.collect()
-    assert len(_reserve._all) == before
+    assert len(_kept._layers) == before
 
 
 def test_the_operator_of_compiled_graphs(lent):
@@ -143,8 +148,97 @@ def test_the_operator_of_compiled_graphs(lent):
         assert all(map(torch.equal, found, right))
 
 
+# ---- packed weights -----------------------------------------------------------------------------
+
+
+def change(module):
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.mul_(0.9)
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_training_packs_into_memory_that_it_has(native, monkeypatch):
+    """A step packs where the step before did, once its graph is gone; and so does inference."""
+    if not native:
+        monkeypatch.setattr(_native, "forward", lambda *_: None)
+    module, x, made, places = et.LSTM(I, H), torch.randn(T, N, I), [], set()
+    fresh = _kept.fresh
+    monkeypatch.setattr(_kept, "fresh", lambda *args: made.append(args) or fresh(*args))
+    for _ in range(4):
+        right = gradients(copy.deepcopy(module), x)
+        del made[:]
+        with torch.no_grad():
+            module(x)
+        assert all(map(torch.equal, gradients(module, x), right))
+        count = len(made)
+        change(module)
+        records = _kept._layers[id(module.weight_ih_l0)].records
+        places |= {record[1].data_ptr() for record in records}
+    assert count == 0 and len(places) == len(records)
+
+
+@pytest.mark.parametrize("alias", [False, True])
+def test_graphs_that_wait_keep_their_weights(alias):
+    """Also where a hook holds an alias, which no tensor that the run made refers to."""
+    module, x, runs = et.LSTM(I, H), torch.randn(T, N, I), []
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach() if alias else t, lambda t: t)
+    for _ in range(4):
+        right = gradients(copy.deepcopy(module), x)
+        with hooks:
+            runs.append((module(x)[0].square().sum(), list(module.parameters()), right))
+        for weight in module.parameters():
+            weight.data = weight.data * 0.9
+    for loss, weights, right in runs:
+        assert all(map(torch.equal, torch.autograd.grad(loss, weights), right))
+
+
+def test_threads_that_pack(in_threads):
+    module, x = et.LSTM(I, H), torch.randn(T, N, I)
+    turns, expected = threading.Barrier(4), [None]
+
+    def work(k):
+        for _ in range(40):
+            if k == 0:
+                change(module)
+                expected[0] = gradients(copy.deepcopy(module), x)
+            turns.wait(60)
+            right = all(map(torch.equal, gradients(module, x), expected[0]))
+            turns.wait(60)
+            assert right
+
+    in_threads(work)
+
+
+@pytest.mark.parametrize("kind", ["torch", "arrays"])
+def test_a_process_made_while_a_thread_packs(kind):
+    """Its lock would never be released there."""
+    if kind == "torch":
+        module, x = et.LSTM(I, H), torch.randn(T, N, I)
+        right = gradients(module, x)
+        lock = _kept._layers[id(module.weight_ih_l0)].lock
+
+        def run():
+            change(module)
+            return not all(map(torch.equal, gradients(module, x), right))
+    else:
+        layer, x = ecornn.Layer("gru", I, H, device="cpu:1"), torch.randn(T, N, I).numpy()
+        right, lock = layer(x)[0], layer._packed.lock
+
+        def run():
+            layer.parameters.block[:] *= 0.9
+            return bool((layer(x)[0] != right).any())
+
+    with lock:  # as a thread that is packing
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            os._exit(0 if run() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_small_ones_are_malloc_s(monkeypatch):
-    monkeypatch.setattr(_reserve, "LARGE", 1 << 20)
+    monkeypatch.setattr(_kept, "LARGE", 1 << 20)
     module, x = et.LSTM(I, H, 3), torch.randn(T, N, I)
     gradients(module, x)
     assert not kept(module)

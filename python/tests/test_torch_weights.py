@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import ecornn.torch as et
-from ecornn.torch import _native, _weights
+from ecornn.torch import _kept, _native, _weights
 
 I, H = 24, 80  # large enough that one element is one of many thousands
 
@@ -157,11 +157,11 @@ def test_negative_zero_and_nan_are_values(native, monkeypatch):
 @pytest.mark.parametrize("native", [False, True])
 def test_packed_once_while_they_hold(native, monkeypatch):
     module, x = et.LSTM(I, H), torch.randn(5, 2, I)
-    packs, pack = [], _weights._pack
+    packs, pack = [], _weights.pack
     if not native:
         monkeypatch.setattr(_native, "forward", lambda *_: None)
         monkeypatch.setattr(_native, "pack", lambda *_: False)
-    monkeypatch.setattr(_weights, "_pack", lambda *given: (packs.append(0), pack(*given))[1])
+    monkeypatch.setattr(_weights, "pack", lambda *given: (packs.append(0), pack(*given))[1])
     with torch.no_grad():
         for _ in range(3):
             module(x)
@@ -235,10 +235,10 @@ def test_nothing_is_kept_of_a_layer_that_is_gone():
     with torch.no_grad():
         module(x)
     key = id(module.weight_ih_l0)
-    assert key in _weights._entries
+    assert key in _kept._layers
     del module
     gc.collect()
-    assert key not in _weights._entries
+    assert key not in _kept._layers
 
 
 @pytest.mark.parametrize("kind", ["lstm", "net"])

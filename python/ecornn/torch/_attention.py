@@ -11,7 +11,7 @@ import math
 import torch
 
 from .. import _library as lib
-from .._library import check, library, pack_attention_gradient, pack_attention_io
+from .._library import ATTENTION_GRADIENT, ATTENTION_IO, check, library, packer
 from .._plan import Made
 from . import _derivative, _graph, _op, _run, _watched
 from ._given import check_lengths, integers
@@ -19,8 +19,8 @@ from ._stream import stream_of
 
 _NAMES = {lib.F32: "f32", lib.F64: "f64", lib.BF16: "bf16", lib.F16: "f16"}
 
-
 _plan = functools.lru_cache(maxsize=128)(Made)
+_pack_io, _pack_gradient = (packer(mirror, torch.Tensor.data_ptr) for mirror in (ATTENTION_IO, ATTENTION_GRADIENT))
 
 
 class _Run:
@@ -41,12 +41,11 @@ class _Run:
         on_gpu = not query.is_cpu
         self.workspace = _run._scratch(self.plan.most.workspace_bytes, query.device if on_gpu else None,
                                        "attention")
-        address = _run._address
-        return pack_attention_io(
-            address(lengths), query.data_ptr(), keys.data_ptr(), values.data_ptr(),
-            address(vector), address(context), address(weights), self.workspace.data_ptr(),
-            address(reserve), stream_of(query.device.index) if on_gpu else 0,
-            self.workspace.numel(), 0 if reserve is None else reserve.numel())
+        return _pack_io(
+            lengths=lengths, query=query, keys=keys, values=values, vector=vector, context=context, probs=weights,
+            workspace=self.workspace, workspace_bytes=self.workspace.numel(), reserve=reserve,
+            reserve_bytes=0 if reserve is None else reserve.numel(),
+            stream=stream_of(query.device.index) if on_gpu else 0)
 
 
 def _forward(tensors, batch_major: bool, want_weights: bool, training: bool):
@@ -69,9 +68,8 @@ def _backward(tensors, batch_major: bool, reserve, dcontext, dweights, wanted):
     lengths, as forward had them."""
     run = _Run(tensors, batch_major, True)
     found = [torch.empty_like(tensor) if want else None for tensor, want in zip(tensors, wanted)]
-    dcontext, dweights = _run.dense(dcontext), _run.dense(dweights)
-    gradient = pack_attention_gradient(
-        *(_run._address(tensor) for tensor in (dcontext, dweights, *found)), 0)
+    names = ("dcontext", "dprobs", "dquery", "dkeys", "dvalues", "dvector")
+    gradient = _pack_gradient(**dict(zip(names, (_run.dense(dcontext), _run.dense(dweights), *found))))
     check(library.ecornn_attention_backward(run.plan.handle, *run.sizes, run.io(None, None, reserve),
                                             gradient))
     return found
@@ -129,7 +127,8 @@ def _attention(*arguments):
 
 
 @_op.fake("attention")
-def _attention_fake(query, keys, values, vector, lengths, batch_major, want_weights, keep):
+def _attention_fake(query, keys, values, *arguments):
+    vector, _, batch_major, want_weights, _ = arguments
     _check(query, keys, values, vector, batch_major, ("cpu", "cuda", "meta"))
     source = keys.shape[1 if batch_major else 0]
     return [query.new_empty((*query.shape[:2], values.shape[2])),

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .. import _library as lib
 from .._plan import limit_of, saving_of
-from . import _call, _graph, _watched, _weights
+from . import _call, _graph, _kept, _watched
 from ._dynamo import eager
 from ._freezing import Freezing
 from ._given import check_lengths, check_steps
@@ -62,7 +62,7 @@ class Forward(Freezing):
     def flatten_parameters(self) -> None:
         """Frees packed weights, and memory kept for training."""
         self.unfreeze_weights()
-        _weights.forget(self._tensors())
+        _kept.forget(self._tensors())
 
     def _load_from_state_dict(self, *arguments, **more):
         self.flatten_parameters()  # weak references would forbid torch.utils.swap_tensors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _watched, _weights
+from . import _kept, _watched
 
 KEPT = "_frozen", "_again"  # attributes that no copy has and any change drops: weights, the last call
 
@@ -18,7 +18,7 @@ class Freezing:
         changes.  This saves reading all weights in each run (doc/guide/python.md).  Ends with
         unfreeze_weights, train or eval, a load, or a move."""
         with torch.no_grad():
-            self.__dict__["_frozen"] = _weights.Frozen(self._tensors())
+            self.__dict__["_frozen"] = _kept.Frozen(self._tensors())
 
     def unfreeze_weights(self) -> None:
         """Ends freeze_weights."""

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from .. import _library as lib
-from .._library import check, library, pack_gradient, pack_io
+from .._library import check, library
 from .._plan import Plan, Plans, Shape, parts
 from . import _derivative, _op, _run, _watched
 from ._spec import lines, one_line
@@ -116,11 +115,12 @@ class _Given:
             inputs = (ctypes.c_void_p * len(read))(*[
                 one.data_ptr() + piece.row * row * one.element_size() for one, row in read])
             space = _run._scratch(piece.plan.sizes(piece.steps, piece.batch)[0], None, "workspace")
-            yield piece, pack_io(
-                0, 0, _at(y, 2, piece.row), 0, _at(initial, 1, piece.first), 0, 0,
-                0, _at(final, 1, piece.first), 0, 0, 0, space.data_ptr(),
-                reserve.data_ptr() + piece.reserve if training else 0, 0, 0, space.numel(),
-                piece.end - piece.reserve, inputs=(ctypes.addressof(inputs), ctypes.addressof(rows)))
+            yield piece, _run.pack_io(
+                y=_at(y, 2, piece.row), initial=(None, _at(initial, 1, piece.first)), workspace=space,
+                final=(None, _at(final, 1, piece.first)), workspace_bytes=space.numel(),
+                reserve=reserve.data_ptr() + piece.reserve if training else 0,
+                reserve_bytes=piece.end - piece.reserve, inputs=ctypes.addressof(inputs),
+                input_rows=ctypes.addressof(rows))
 
 
 def _at(tensor, lead: int, number: int) -> int:
@@ -148,9 +148,9 @@ def _backward(given: _Given, reserve, outputs, wanted):
     dy, last = map(_run.dense, outputs)
     for piece, io in given.calls(reserve):
         inputs = (ctypes.c_void_p * len(made))(*[_at(one, 2, piece.row) for one in made])
-        gradient = pack_gradient(
-            _at(dy, 2, piece.row), 0, _at(last, 1, piece.first), 0, 0, 0, 0, _at(start, 1, piece.first),
-            0, 0, 0, 0, dinputs=ctypes.addressof(inputs))
+        gradient = _run.pack_gradient(
+            (_at(dy, 2, piece.row), None, _at(last, 1, piece.first)), (None, None, _at(start, 1, piece.first)),
+            dinputs=ctypes.addressof(inputs))
         check(library.ecornn_backward(piece.plan.handle, piece.steps, piece.batch, io, gradient))
     return [*[one if one is None else one.to(like.dtype) if one.shape == like.shape else
               one.unflatten(2, (like.shape[2], -1)).sum(3).to(like.dtype)

@@ -9,20 +9,18 @@ import re
 import torch
 
 from .. import _library as lib
-from .._library import check, library, pack_gradient, pack_io
+from .._library import check, library
 from .._plan import limit_of, saving_of
 from ..cell import Cell, cells as published, expected
-from . import _graph, _net_op, _reserve, _run, _watched  # noqa: F401
+from . import _graph, _kept, _net_op, _run, _watched  # noqa: F401
 from ._freezing import Freezing
 from ._given import check_lengths, check_steps, integers
 from ._net_plan import Plan, fit_saving, number, plan_of, plan_within, with_words
 from ._spec import one_line
 from ._stream import capturing, stream_of
-from ._weights import Frozen
 
 _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
           torch.float16: "f16"}
-_NONE = (0, 0, 0, 0)
 
 
 class _Run:
@@ -40,7 +38,7 @@ class _Run:
     def reserve(self, params):
         """Memory for backward."""
         count = self.plan.most.reserve_bytes
-        return self.bytes(count) if self.x.is_cuda else _reserve.lend(params, count)
+        return self.bytes(count) if self.x.is_cuda else _kept.lend(params, count)
 
     def pack(self, net, params, frozen) -> None:
         """frozen: what keeps packed weights, or None."""
@@ -55,32 +53,23 @@ class _Run:
     def io(self, y, reserve, layers) -> bytes:
         x, sizes = self.x, self.plan.most
         self.workspace = _run._scratch(sizes.workspace_bytes, x.device if x.is_cuda else None, "net")
-        address = _run._address
-        lengths, resets, mask = map(address, self.counts)
-        return pack_io(lengths, x.data_ptr(), address(y), *_NONE, *_NONE,
-                       self.weights.data_ptr(), self.workspace.data_ptr(), address(reserve),
-                       self.seed, self.stream, sizes.workspace_bytes,
-                       0 if reserve is None else sizes.reserve_bytes, resets=(resets, *_NONE), mask=mask,
-                       layers=ctypes.addressof(layers))
+        lengths, resets, mask = self.counts
+        return _run.pack_io(
+            lengths=lengths, x=x, y=y, weights=self.weights, workspace=self.workspace, reserve=reserve,
+            workspace_bytes=sizes.workspace_bytes, reserve_bytes=0 if reserve is None else sizes.reserve_bytes,
+            seed=self.seed, stream=self.stream, resets=resets, mask=mask, layers=ctypes.addressof(layers))
 
 
-def _layers(counts, pack, *tensors):
-    """io.layers or gradient.layers; tensors: for both fields of states those of all layers,
-    concatenated.  Keeps what it points to."""
+def _layers(counts, pack, **tensors):
+    """io.layers or gradient.layers; tensors: for fields of states those of all layers, concatenated.
+    Keeps what it points to."""
     made, first = [], 0
     for count in counts:
-        pad = (0,) * (lib.MAX_STATES - count)
-        made.append(pack(*((*map(_run._address, given[first:first + count]), *pad)
-                           for given in tensors)))
+        made.append(pack(**{name: given[first:first + count] for name, given in tensors.items()}))
         first += count
     array = lib.layers_of(made)
     array.keeps = made
     return array
-
-
-def _io_layers(counts, initial, final):
-    return _layers(counts, lambda initial, final: pack_io(0, 0, 0, *initial, *final, *(0,) * 7),
-                   initial, final)
 
 
 def forward(net, plan, training: bool, counts, seed: int, x, tensors, frozen=None):
@@ -93,7 +82,7 @@ def forward(net, plan, training: bool, counts, seed: int, x, tensors, frozen=Non
     final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
     reserve = run.reserve(tensors[:count]) if training else None
     run.pack(net, tensors[:count], frozen)
-    layers = _io_layers(net._counts, tensors[count:], final)
+    layers = _layers(net._counts, _run.pack_io, initial=tensors[count:], final=final)
     check(library.ecornn_forward(plan.handle, run.steps, run.batch, run.io(y, reserve, layers)))
     return (y, *final), reserve, run.weights
 
@@ -104,26 +93,24 @@ def backward(net, plan, seed: int, dtype, kept, outputs, wants):
     the results."""
     x, y, reserve, lengths, resets, mask, weights, *initial = kept
     run = _Run(plan, x, (lengths, resets, mask), weights, net.batch_first, seed)
-    count, (dy, *dfinal) = len(net._names), map(_run.dense, outputs)
+    count, outputs = len(net._names), [*map(_run.dense, outputs)]
     dx = torch.empty_like(x) if wants[0] else None
     dparams = [x.new_empty(shape, dtype=dtype) if want else None
                for shape, want in zip(net._shapes, wants[1:])]
-    dinitial = [torch.empty_like(state) if want and state is not None else None
+    dstates = [torch.empty_like(state) if want and state is not None else None
                 for state, want in zip(initial, wants[1 + count:])]
     some = any(tensor is not None for tensor in dparams)
     dweights = run.bytes(plan.most.dweight_bytes) if some else None
-    layers = _io_layers(net._counts, initial, [None] * len(initial))
-    dlayers = _layers(
-        net._counts, lambda dfinal, dinitial: pack_gradient(0, *dfinal, 0, *dinitial, 0, 0),
-        dfinal, dinitial)
-    gradient = pack_gradient(_run._address(dy), *_NONE, _run._address(dx), *_NONE,
-                             _run._address(dweights), 0, layers=ctypes.addressof(dlayers))
+    layers = _layers(net._counts, _run.pack_io, initial=initial)
+    dlayers = _layers(net._counts, lambda results, inputs: _run.pack_gradient([None, *results], [None, *inputs]),
+                      results=outputs[1:], inputs=dstates)
+    gradient = _run.pack_gradient(outputs[:1], [dx], dweights=dweights, layers=ctypes.addressof(dlayers))
     check(library.ecornn_backward(plan.handle, run.steps, run.batch, run.io(y, reserve, layers),
                                   gradient))
     if some:
         check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), net._places(dparams), 0,
                                     run.stream))
-    return dx, *dparams, *dinitial
+    return dx, *dparams, *dstates
 
 
 class _Function(torch.autograd.Function):
@@ -416,7 +403,7 @@ class Net(Freezing, torch.nn.Module):
             steps = x.shape[-2 if self.batch_first else -3]
             lengths = check_lengths(lengths, steps, self._rows(x), x.device)
         frozen = self._tensors()
-        if type(frozen) is not Frozen or x.is_cuda and capturing():
+        if type(frozen) is not _kept.Frozen or x.is_cuda and capturing():
             frozen = None  # a graph packs the values at the time of replay
         return _Function.apply(self, plan, training, (lengths, *rest), seed, frozen, x.contiguous(),
                                *(frozen or params), *states)

@@ -9,7 +9,7 @@ import re
 from .. import _library as lib
 from .._library import check, library
 from .._plan import Made
-from ._run import measure_seconds
+from ._spec import measure_seconds
 
 
 class Plan(Made):

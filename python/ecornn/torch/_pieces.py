@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import torch
 
-from .._library import check, library, pack_gradient, pack_io
-from . import _reserve, _run, _weights
+from .._library import check, library
+from . import _kept, _run, _weights
 from ._packing import Packing, Pieces
 from ._spec import Spec, spec_of
 from ._stream import capturing, stream_of
@@ -65,15 +65,13 @@ class _Memory:
         for _, size in sizes:
             self.at.append(self.at[-1] + -(-size // _ALIGNED) * _ALIGNED)
 
-    def io(self, work: Work, k: int, x: int, y: int, states, final) -> bytes:
-        """x, y, states, final: addresses."""
-        piece, size, pad = work.pieces[k], self.sizes[k][1], work.job.pad
+    def io(self, work: Work, k: int, **given) -> bytes:
+        piece, size = work.pieces[k], self.sizes[k][1]
         reserve = 0 if self.reserve is None else self.reserve.data_ptr() + self.at[k]
-        return pack_io(
-            _run._address(piece.lengths), x, y, *states, *pad, *final,
-            *(pad if final else _run._NONE),
-            _run._address(self.packed), self.workspace.data_ptr(), reserve, work.seed, self.stream,
-            self.workspace.numel(), size if reserve else 0, first=(piece.first, 0))
+        return _run.pack_io(
+            lengths=piece.lengths, weights=self.packed, workspace=self.workspace, reserve=reserve,
+            workspace_bytes=self.workspace.numel(), reserve_bytes=size if reserve else 0, seed=work.seed,
+            stream=self.stream, first_step=piece.first, **given)
 
 
 def _row(data, row: int) -> int:
@@ -86,11 +84,11 @@ def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
     which _begins takes the states before a piece.  x: [sum,I]."""
     spec, job, pieces = work.spec, work.job, work.pieces
     stream = stream_of(job.index) if job.on_gpu else 0
-    packed = _weights.packed(job, weights, stream, cached)
+    packed = _kept.packed(job, weights, stream, cached)
     memory = _Memory(work, packed, None)
     if keep:
         memory.reserve = (torch.empty(memory.at[-1], dtype=torch.uint8, device=job.device)
-                          if job.on_gpu else _reserve.lend(weights, memory.at[-1]))
+                          if job.on_gpu else _kept.lend(weights, memory.at[-1]))
     x, y = pieces.take(x), x.new_empty((pieces.slots, spec.out))
     after = [x.new_empty((spec.pairs * pieces.blocks, width)) for width in spec.widths]
     before = after if spec.pairs == 1 else []
@@ -98,8 +96,8 @@ def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
         if k and spec.pairs > 1:
             before += _first_rows(after, pieces[k - 1], spec.pairs, piece.rows)
         check(library.ecornn_forward(job.plan.handle, piece.steps, piece.rows, memory.io(
-            work, k, _row(x, piece.slot), _row(y, piece.slot), _begins(work, k, states, before),
-            [_row(state, spec.pairs * piece.block) for state in after])))
+            work, k, x=_row(x, piece.slot), y=_row(y, piece.slot), initial=_begins(work, k, states, before),
+            final=[_row(state, spec.pairs * piece.block) for state in after])))
     return (pieces.put(y), [pieces.final(state, spec.pairs) for state in after],
             [memory.reserve, packed, *before])
 
@@ -110,15 +108,15 @@ def _first_rows(after, piece, pairs: int, rows: int):
     return [state[begin:end].view(pairs, piece.rows, -1)[:, :rows].contiguous() for state in after]
 
 
-def _begins(work: Work, k: int, states, before) -> list[int]:
-    """The addresses of the states before a piece.  before: with one layer and direction, states
+def _begins(work: Work, k: int, states, before) -> list:
+    """The states before a piece, or their addresses.  before: with one layer and direction, states
     after each piece, of which the next one reads the first rows; else copies of these."""
     count = work.spec.states
     if not k:
-        return [_run._address(state) for state in states]
+        return states
     if work.spec.pairs == 1:
         return [_row(state, work.pieces[k - 1].block) for state in before]
-    return [_run._address(state) for state in before[(k - 1) * count:k * count]]
+    return before[(k - 1) * count:k * count]
 
 
 def _backward(work: Work, given, kept, outputs, wanted):
@@ -138,15 +136,13 @@ def _backward(work: Work, given, kept, outputs, wanted):
         for k in reversed(group.pieces):
             piece = work.pieces[k]
             at = piece.slot - group.slot
-            ends, begins = flow.addresses(piece.rows)
-            gradient = pack_gradient(
-                _row(dout, at), *ends, *job.pad, _row(din, at),
-                *(to if k or want else 0 for to, want in zip(begins, wanted[1:])), *job.pad,
-                _run._address(dweights) if job.plan.dweights else 0, int(k + 1 < len(work.pieces)))
-            check(library.ecornn_backward(
-                job.plan.handle, piece.steps, piece.rows, memory.io(
-                    work, k, _row(rows, at), _row(out, at), _begins(work, k, states, before), ()),
-                gradient))
+            ends, begins = flow.tensors(piece.rows)
+            gradient = _run.pack_gradient(
+                [_row(dout, at), *ends],
+                [_row(din, at), *(to if k or want else None for to, want in zip(begins, wanted[1:]))],
+                dweights=dweights if job.plan.dweights else None, add=int(k + 1 < len(work.pieces)))
+            check(library.ecornn_backward(job.plan.handle, piece.steps, piece.rows, memory.io(
+                work, k, x=_row(rows, at), y=_row(out, at), initial=_begins(work, k, states, before)), gradient))
             flow.back(piece.rows)
         if dx is not None:
             group.put(dx, din)
@@ -175,12 +171,12 @@ class _Flow:
         self._written = [d.clone() for d in self.states] if self._alone else []
         self._read = self.states
 
-    def addresses(self, rows: int):
-        """Of what the run of a piece reads, and of what it writes."""
+    def tensors(self, rows: int):
+        """What the run of a piece reads, and what it writes."""
         if not self._alone:
             self._read = [d[:, :rows].contiguous() for d in self.states]
             self._written = [torch.empty_like(d) for d in self._read]
-        return ([d.data_ptr() for d in self._read], [d.data_ptr() for d in self._written])
+        return self._read, self._written
 
     def back(self, rows: int) -> None:
         """After that run."""

@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 import threading
-import warnings
 from typing import NamedTuple
 
 import torch
 
 from .. import _library as lib
-from .._library import check, library, pack_gradient, pack_io
-from .._plan import Plan
-from . import _native, _reserve, _weights
+from .._library import check, library, packers
+from . import _kept, _native, _weights
 from ._spec import Spec
 from ._weights import dense
 from ._stream import capturing, stream_of
 
 TYPES = {torch.float32: lib.F32, torch.float64: lib.F64, torch.bfloat16: lib.BF16,
          torch.float16: lib.F16}
-_NONE = (0, 0, 0, 0)
-_NO_RESETS = (0, *_NONE)
+pack_io, pack_gradient = packers(torch.Tensor.data_ptr)
 _local = threading.local()
 _lock = threading.Lock()
 _SMALL = 4096  # elements; a job keeps one tensor of smaller results
@@ -36,17 +32,6 @@ _SCRATCH = 64 << 20  # bytes of each scratch that a CPU thread keeps
 def device_name(device: torch.device) -> str:
     """The library's name of a device; a CPU has as many threads as torch would use."""
     return f"cpu:{torch.get_num_threads()}" if device.type == "cpu" else f"cuda:{device.index}"
-
-
-def measure_seconds(on: str) -> float:
-    """The time that ``ecornn.torch.benchmark`` gives to measuring a new plan; 0: none."""
-    asked = sys.modules[__package__].benchmark
-    if not 0 <= asked <= 1000:
-        raise RuntimeError(f"ecornn.torch.benchmark is {asked}, must be a bool or 0 to 1000 (seconds)")
-    if asked and on.startswith("cuda") and capturing():
-        warnings.warn("ecornn.torch.benchmark: a plan is not measured, because it is made in a capture")
-        return 0.0
-    return 0.05 if asked is True else float(asked)
 
 
 class Kind(NamedTuple):
@@ -89,7 +74,7 @@ class Job:
     """What all runs of one shape share: the plan, and the shapes of results."""
 
     __slots__ = ("spec", "kind", "plan", "steps", "batch", "workspace", "reserve", "y", "final",
-                 "on_gpu", "reads_y", "shows", "device", "index", "pad", "native", "handle")
+                 "on_gpu", "reads_y", "shows", "device", "index", "native", "handle")
 
     def __init__(self, spec: Spec, x, first, kind: Kind):
         dtype, params, batch_major, training, drop, flags = kind
@@ -99,8 +84,7 @@ class Job:
         self.reads_y = self.on_gpu or spec.replays  # backward does
         on = device_name(x.device)
         self.plan = spec.plans(batch_major, drop, flags).get(
-            on, (max(steps, 1), max(batch, 1)), (TYPES[dtype], TYPES[params]), training,
-            measure=functools.partial(measure_seconds, on))
+            on, (max(steps, 1), max(batch, 1)), (TYPES[dtype], TYPES[params]), training)
         if spec.matrix and dtype in (torch.bfloat16, torch.float16):  # states are F32, those here x's
             raise ValueError(f"x is {dtype}, must be float32 or float64: the cell has a matrix state")
         self.steps, self.batch = steps, batch
@@ -108,7 +92,6 @@ class Job:
         shapes = [(*spec.lead, *first, spec.out), *spec.state_shapes(batch)]
         makers = [_maker(shape, dtype, x.device) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
-        self.pad = _NONE[spec.states:]
         self.handle = _native.handle(spec, self)
         self.native = self.handle.number if self.handle else 0
 
@@ -148,17 +131,6 @@ def _scratch(bytes: int, device, name: str) -> torch.Tensor:
     return kept
 
 
-def _address(tensor) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
-
-
-def _resets(job: Job, resets, starts) -> tuple[int, ...]:
-    """The last fields of ecornn_io."""
-    if resets is None:
-        return _NO_RESETS
-    return (resets.data_ptr(), *[_address(start) for start in starts], *job.pad)
-
-
 def forward(job: Job, given: Given, keep: bool, seed: int, cached: bool):
     """y, final states, reserve (None unless keep) and packed weights; with ALL_STATES the states of
     every step follow the final states.  cached: packed weights may be kept for other runs."""
@@ -170,15 +142,17 @@ def forward(job: Job, given: Given, keep: bool, seed: int, cached: bool):
             cached, weights = False, getattr(weights, "of", weights)
             given = x, lengths, states, weights, resets, starts, mask
     runs = job.steps > 0 and job.batch > 0
-    lent = keep and not job.on_gpu and job.reserve >= _reserve.LARGE
+    lent = keep and not job.on_gpu and job.reserve >= _kept.LARGE
     natively = job.native and resets is None and mask is None and not job.shows and not lent
-    packed = _weights.peek(plan, weights, stream) if natively and cached else None
+    packed = _kept.peek(plan, weights, stream) if natively and cached else None
     if packed is not None:
         made = _forward_native(job, given, keep, seed, packed,
-                               type(weights) is not _weights.Frozen)
+                               type(weights) is not _kept.Frozen)
         if made is not None:
             return made
-    packed = _weights.packed(job, weights, stream, True) if runs and cached else None
+    packed = None  # an outdated one, whose memory can be lent again
+    if runs and cached:
+        packed = _kept.packed(job, weights, stream, True)
     if natively:
         made = _forward_native(job, given, keep, seed, packed, False)
         if made is not None:
@@ -189,19 +163,15 @@ def forward(job: Job, given: Given, keep: bool, seed: int, cached: bool):
     shown = [torch.empty((*spec.lead, spec.pairs, job.steps, job.batch, width), dtype=y.dtype,
                          device=y.device) for width in spec.widths if job.shows]
     if packed is None and runs:
-        packed = _weights.packed(job, weights, stream, False)
+        packed = _kept.packed(job, weights, stream, False)
     reserve = None
     if keep:
         reserve = (torch.empty(job.reserve, dtype=torch.uint8, device=device) if job.on_gpu else
-                   _reserve.lend(weights, job.reserve))
+                   _kept.lend(weights, job.reserve))
     workspace = _scratch(job.workspace, device, "workspace")
-    io = pack_io(
-        _address(lengths), x.data_ptr(), y.data_ptr(),
-        *[_address(state) for state in states], *job.pad,
-        *[state.data_ptr() for state in final], *job.pad,
-        _address(packed), workspace.data_ptr(), _address(reserve), seed, stream,
-        workspace.numel(), job.reserve if keep else 0, resets=_resets(job, resets, starts),
-        mask=_address(mask), states=(*map(_address, shown), *job.pad) if job.shows else _NONE)
+    io = pack_io(lengths=lengths, x=x, y=y, initial=states, final=final, weights=packed, workspace=workspace,
+                 workspace_bytes=workspace.numel(), reserve=reserve, reserve_bytes=job.reserve if keep else 0,
+                 seed=seed, stream=stream, resets=resets, reset_state=starts, mask=mask, states=shown)
     check(library.ecornn_forward(plan.handle, job.steps, job.batch, io))
     return y, final + shown, reserve, packed
 
@@ -291,26 +261,18 @@ def backward(job: Job, given: Given, kept, seed: int, outputs, wanted):
         if made is not None:
             return made
     x, states, starts = dense(x), [dense(s) for s in states], [dense(s) for s in starts]
-    dy, *dfinal = [dense(d) for d in outputs]
-    dfinal, dshown = dfinal[:spec.states], dfinal[spec.states:]
+    outputs, most = [dense(d) for d in outputs], 1 + spec.states
     dx = torch.empty_like(x) if wanted[0] else None
     dstates = [make() if want else None
                for want, make in zip(wanted[1:1 + count], job.final * 2)]
     some = asked > 0
     dweights = _scratch(plan.dweights, device, "dweights") if some else None
     workspace = _scratch(job.workspace, device, "workspace")
-    io = pack_io(
-        _address(lengths), x.data_ptr(), _address(y),
-        *[_address(state) for state in states], *job.pad, *_NONE, _address(packed),
-        workspace.data_ptr(), reserve.data_ptr(), seed, stream, workspace.numel(),
-        reserve.numel(), resets=_resets(job, resets, starts), mask=_address(mask))
-    own, others = dstates[:spec.states], dstates[spec.states:]
-    gradient = pack_gradient(
-        _address(dy), *[_address(d) for d in dfinal], *job.pad, _address(dx),
-        *[_address(d) for d in own], *job.pad,
-        dweights.data_ptr() if some and plan.dweights else 0, 0,
-        dreset_state=(*[_address(d) for d in others], *job.pad) if others else _NONE,
-        dstates=(*map(_address, dshown), *job.pad) if dshown else _NONE)
+    io = pack_io(lengths=lengths, x=x, y=y, initial=states, weights=packed, workspace=workspace,
+                 workspace_bytes=workspace.numel(), reserve=reserve, reserve_bytes=reserve.numel(), seed=seed,
+                 stream=stream, resets=resets, reset_state=starts, mask=mask)
+    gradient = pack_gradient(outputs[:most], [dx, *dstates[:spec.states]], dstates=outputs[most:],
+                             dweights=dweights if plan.dweights else None, dreset_state=dstates[spec.states:])
     check(library.ecornn_backward(plan.handle, job.steps, job.batch, io, gradient))
     del workspace  # its memory may be reused: on a GPU by work queued after the run
     found = [None] * len(weights)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
+import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
 from .. import _library as lib
 from .._plan import Plan, Plans, Shape, cell, key_of, limit_of, outputs, saving_of
 from ..cell import expected
+from ._stream import capturing
 
 # torch.nn's RNNBase.mode -> the library's cell.
 CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn-tanh", "RNN_RELU": "rnn-relu"}
@@ -39,6 +42,17 @@ def one_line(text: str) -> str:
     """The text of a cell as an operator takes it.  Inductor puts an operator's arguments into
     comments of its code, which a new line would end."""
     return text.replace("\n", "\v")
+
+
+def measure_seconds(on: str) -> float:
+    """The time that ``ecornn.torch.benchmark`` gives to measuring a new plan; 0: none."""
+    asked = sys.modules[__package__].benchmark
+    if not 0 <= asked <= 1000:
+        raise RuntimeError(f"ecornn.torch.benchmark is {asked}, must be a bool or 0 to 1000 (seconds)")
+    if asked and on.startswith("cuda") and capturing():
+        warnings.warn("ecornn.torch.benchmark: a plan is not measured, because it is made in a capture")
+        return 0.0
+    return 0.05 if asked is True else float(asked)
 
 
 class Layers(NamedTuple):
@@ -108,7 +122,7 @@ class Spec:
             shape = replace(self._shape, cell=self.drawing(drop), batch_major=batch_major,
                             flags=self._shape.flags | flags,
                             dropout=self._shape.dropout if drop else 0.0)
-            plans = self._plans.setdefault(key, Plans(shape))
+            plans = self._plans.setdefault(key, Plans(shape, measure_seconds))
         return plans
 
     def of_models(self, models: int) -> Spec:
@@ -133,7 +147,7 @@ class Spec:
         return self._of_one_step().parameters()
 
     def _of_one_step(self) -> Plan:
-        return Plan("reference", replace(self._shape, models=1), (1, 1), (lib.F32, lib.F32), False)
+        return Plan(replace(self._shape, models=1), ("reference", (1, 1), (lib.F32, lib.F32), False, 0))
 
     @functools.cached_property
     def counts(self) -> dict[str, int]:

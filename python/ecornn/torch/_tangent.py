@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from .. import _library as lib
-from .._library import check, library, pack_gradient, pack_io
+from .._library import check, library
 from .._plan import Made, cell
 from . import _run
 from ._spec import NOWHERE, Spec
@@ -147,27 +147,19 @@ def run(call, given, tangents, outputs=None, slopes=None, wanted=None) -> Result
     dweights, targets = None, None
     if back and any(wanted[1 + most:]):
         dweights, targets = _gradients(spec, weights, wanted[1 + most:])
-    address, pad = _run._address, job.pad
     workspace = _run._scratch(plan.most.workspace_bytes, x.device if on_gpu else None, "tangent")
-
-    def of_states(some):
-        return (*[address(tensor) for tensor in some or [None] * count], *pad)
-
     arrays = [_array(params), _array(slope), None if targets is None else _array(targets)]
     places = [0 if array is None else ctypes.addressof(array) for array in arrays]
-    none = of_states(None)
-    along = pack_io(0, address(tangents[0]), y.data_ptr(), *of_states(tangents[1:1 + count]),
-                    *of_states(final), *(0,) * 7, params=places[1],
-                    resets=(0, *of_states(tangents[1 + count:1 + most])))
-    io = pack_io(address(lengths), x.data_ptr(), 0, *of_states(states), *none, 0,
-                 workspace.data_ptr(), 0, call.seed, stream_of(job.index) if on_gpu else 0,
-                 workspace.numel(), 0, resets=(address(call.resets), *of_states(starts)), mask=address(call.mask),
-                 params=places[0], tangent=lib.address_of(along))
+    along = _run.pack_io(x=tangents[0], y=y, initial=tangents[1:1 + count], final=final, params=places[1],
+                         reset_state=tangents[1 + count:1 + most])
+    io = _run.pack_io(lengths=lengths, x=x, initial=states, workspace=workspace, seed=call.seed,
+                      stream=stream_of(job.index) if on_gpu else 0, workspace_bytes=workspace.numel(),
+                      resets=call.resets, reset_state=starts, mask=call.mask, params=places[0],
+                      tangent=lib.address_of(along))
     if back:
-        dalong = pack_gradient(address(outputs[0]), *of_states(outputs[1:]), 0, *none, 0, 0)
-        gradient = pack_gradient(
-            address(slopes[0]), *of_states(slopes[1:]), address(dx), *of_states(dstates[:count]), 0, 0,
-            dreset_state=of_states(dstates[count:]), tangent=lib.address_of(dalong), dparams=places[2])
+        dalong = _run.pack_gradient(outputs, [None])
+        gradient = _run.pack_gradient(slopes, [dx, *dstates[:count]], dreset_state=dstates[count:],
+                                      tangent=lib.address_of(dalong), dparams=places[2])
         check(library.ecornn_backward(plan.handle, job.steps, job.batch, io, gradient))
     else:
         check(library.ecornn_forward(plan.handle, job.steps, job.batch, io))

@@ -79,8 +79,8 @@ _derivative.map_rows("quantized")
 
 
 @torch.library.register_fake("ecornn::quantized")
-def _quantized_fake(x, lengths, states, block, cell, shape, weights):
-    input, hidden, layers, first, both, proj = shape
+def _quantized_fake(x, *arguments):
+    *_, cell, (input, hidden, layers, first, both, proj), _ = arguments
     spec = spec_of(Layers(cell, input, hidden, layers, True, bool(both), proj))
     batch = x.shape[0 if first else 1]
     return [*map(x.new_empty, ((*x.shape[:2], spec.out), *spec.state_shapes(batch)))]

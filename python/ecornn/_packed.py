@@ -1,0 +1,63 @@
+"""Packed weights that a layer keeps for its next runs, on arrays as in torch."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+_KEPT = 8  # blocks of a layer for plans that cannot share one
+
+
+class Packed:
+    """Blocks of packed weights of one layer: (plan, block, key) each, the newest last.
+
+    A block is written once, by `pack`, before any other run finds it.  So a run, or a graph that waits for
+    its backward, may read it as long as it refers to it, whatever happens to the parameters meanwhile.
+    For example a training loop packs once a step: the block of the step before is out of date and
+    leaves the list.  Its memory returns when the last reference to it ends, mostly there.
+
+    A class has holds(block, given), whether a block has the weights of now or was given them, and
+    pack(plan, given), a new block.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[tuple] = []
+        self._restart()
+        _all.add(self)
+
+    def _restart(self) -> None:
+        """Also in a process that fork has made, where no thread would release the old lock."""
+        self.lock = threading.Lock()  # of those that pack
+
+    def find(self, plan, key) -> tuple | None:
+        """The record with that key which runs of the plan can take, perhaps of earlier weights."""
+        for record in self.records:
+            if record[2] == key and plan.takes(record[0]):
+                return record
+        return None
+
+    def of(self, plan, key, given):
+        """The block for that plan with the weights of now."""
+        with self.lock:
+            record = self.find(plan, key)
+            if record is not None and self.holds(record[1], given):
+                return record[1]
+            if record is not None:
+                self.records.remove(record)
+            del record  # the last reference to its block, unless a run or a graph has one
+            block = self.pack(plan, given)
+            self.records.append((plan, block, key))
+            del self.records[:-_KEPT]
+            return block
+
+
+_all: weakref.WeakSet[Packed] = weakref.WeakSet()
+
+
+def _restart() -> None:
+    for one in list(_all):
+        one._restart()
+
+
+os.register_at_fork(after_in_child=_restart)

@@ -1,0 +1,145 @@
+"""What a layer keeps for its next runs: packed weights, and large blocks of CPU memory.
+
+A run never uses packed weights of other values than it is given.  On a CPU a block of them ends with
+a copy of the weights that it was packed from, and each run compares that copy with the weights, all
+bytes of them.  On a GPU each run packs what it does not read where it is (io.params), on its stream,
+into the block that the stream keeps.  So it does not matter how weights are written to.  Only frozen
+weights are trusted; see Frozen.
+
+malloc maps large blocks anew each time, and the page faults take up to a fifth of a training step.
+A block is lent as a tensor of its own, and returns when nothing uses that tensor's storage any
+more: no graph, no alias, no hook.  So two runs never share one.  All is kept with the first weight
+of a layer, and freed with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import weakref
+
+import torch
+
+from .._packed import Packed
+from .._plan import Plan
+from . import _weights
+
+LARGE = 8 << 20  # bytes; malloc keeps smaller ones itself
+_MOST = 2        # blocks that a layer keeps
+
+
+class Kept(Packed):
+    """Of one layer.  Each block is either in the list or lent.  Only list's own methods move it, which
+    no other thread can interrupt, because it may return at any time in any thread."""
+
+    def __init__(self, first=None):
+        super().__init__()
+        self.first = first  # a weak reference to the first weight
+        self.blocks: list[torch.Tensor] = []
+
+    def holds(self, block, given) -> bool:
+        job, weights, stream = given
+        if job.on_gpu and type(weights) is not Frozen:
+            return _weights.pack(job, weights, stream, block) is block  # in the order of the stream
+        return type(weights) is Frozen or _weights.hold(weights, block)
+
+    def pack(self, plan: Plan, given) -> torch.Tensor:
+        job, weights, stream = given
+        return _weights.pack(job, weights, stream, fresh(plan.weights, job.device) if job.on_gpu else self.lend(
+            plan.weights + sum(weight.nbytes for weight in weights)))
+
+    def lend(self, bytes: int) -> torch.Tensor:
+        """[bytes] of CPU memory."""
+        if bytes < LARGE:
+            return fresh(bytes)
+        block = self._take(bytes)
+        lease = (ctypes.c_uint8 * block.numel()).from_address(block.data_ptr())
+        weakref.finalize(lease, self._give, block).atexit = False
+        return torch.frombuffer(lease, dtype=torch.uint8, count=bytes)
+
+    def _take(self, bytes: int) -> torch.Tensor:
+        """A kept block, else a new one; blocks that are too small are freed."""
+        try:
+            while True:
+                block = self.blocks.pop()
+                if block.numel() >= bytes:
+                    return block
+        except IndexError:  # none left
+            return fresh(bytes)
+
+    def _give(self, block: torch.Tensor) -> None:
+        self.blocks.append(block)
+        del self.blocks[:-_MOST]
+
+
+def fresh(bytes: int, device="cpu") -> torch.Tensor:
+    """[bytes], for any mode to come."""
+    with torch.inference_mode(False):
+        return torch.empty(bytes, dtype=torch.uint8, device=device)
+
+
+class Frozen(list):
+    """Copies of weights, and their packed forms, for runs that do not check for changes.  of: the
+    tensors that were copied."""
+
+    def __init__(self, weights):
+        super().__init__(weight.detach().clone() for weight in weights)
+        self.of, self.kept = list(weights), Kept()
+        self.of_net: dict[tuple, torch.Tensor] = {}  # by plan and stream: packed for a Net
+
+    def serves(self, weights) -> bool:
+        """Is this frozen copy for these tensors?"""
+        return len(weights) == len(self.of) and all(map(operator.is_, weights, self.of))
+
+
+_layers: dict[int, Kept] = {}  # by the id of the first weight
+
+
+def keep_with(tensor, weights) -> None:
+    """Keeps what belongs to a layer of these weights with that tensor, of which they are copies."""
+    if weights and weights[0] is not tensor:
+        weights[0]._ecornn_kept = tensor
+
+
+def _owner(weights):
+    """The tensor with which a layer's memory is kept: its first weight, if keep_with said nothing."""
+    return getattr(weights[0], "_ecornn_kept", weights[0])
+
+
+def _of(weights) -> Kept:
+    """What the layer of these weights keeps."""
+    owner = _owner(weights)
+    key = id(owner)
+    found = _layers.get(key)
+    if found is None:
+        first = weakref.ref(owner, lambda _: _layers.pop(key, None))
+        found = _layers.setdefault(key, Kept(first))
+    return found
+
+
+def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
+    """A block of packed weights for that plan, possibly of earlier values, or None."""
+    kept = weights.kept if type(weights) is Frozen else _layers.get(id(_owner(weights))) if weights else None
+    record = None if kept is None else kept.find(plan, stream)
+    return None if record is None else record[1]
+
+
+def packed(job, weights, stream: int, keep: bool) -> torch.Tensor | None:
+    """The packed weights of a job's plan, [bytes or more].  keep: keeps them for the next run."""
+    if not job.plan.weights:
+        return None
+    if not keep:
+        return _weights.pack(job, weights, stream, fresh(job.plan.weights, job.device))
+    kept = weights.kept if type(weights) is Frozen else _of(weights)
+    return kept.of(job.plan, stream, (job, weights, stream))
+
+
+def lend(weights, bytes: int) -> torch.Tensor:
+    """[bytes] of CPU memory for a run of a layer with these weights."""
+    return _of(weights).lend(bytes) if weights and bytes >= LARGE else fresh(bytes)
+
+
+def forget(weights) -> None:
+    """Drops all that a layer keeps."""
+    if weights:
+        _layers.pop(id(_owner(weights)), None)
