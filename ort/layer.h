@@ -36,7 +36,9 @@ struct layer {
     void *zeros;          /* for a bias that is not given */
     int kind, directions; /* of recurrent.c */
     bool batch_first, reset_after, has_peepholes;
-    int64_t width, hidden; /* I, H */
+    int64_t width, hidden; /* I, H; of attention.c K, V */
+    int64_t heads, shared; /* of keys, and those that share a query */
+    int64_t part[6];       /* widths of attention's inputs */
 };
 
 /* Makes a layer from a node, or refuses it; the places of inputs and outputs are still unknown. */

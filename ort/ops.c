@@ -3,12 +3,15 @@
  */
 #include <string.h>
 
+#include "ort/attention.h"
 #include "ort/recurrent.h"
 
 const struct op ops[] = {
     {"", "LSTM", recurrent_describe, recurrent_run},
     {"", "GRU", recurrent_describe, recurrent_run},
     {"", "RNN", recurrent_describe, recurrent_run},
+    {"", "LinearAttention", attention_describe, attention_run},
+    {"com.microsoft", "LinearAttention", attention_describe, attention_run},
     {0},
 };
 

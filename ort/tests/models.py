@@ -93,3 +93,37 @@ def close(ours, others, tolerance: float = 2e-5) -> None:
     for one, other in zip(ours, others):
         assert one.shape == other.shape and one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+ATTENTION = ["query", "key", "value", "past_state", "decay", "beta"]
+
+
+def draw_attention(rng, T: int, N: int, heads: int, K: int, V: int | None = None, wide: bool = False,
+                   queries: int | None = None, single: bool = False) -> dict:
+    """All inputs of LinearAttention; wide: a decay for each row of the state; single: one beta for all heads."""
+    V = V or K
+    array = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
+    key = array(N, T, heads, K)
+    key /= np.maximum(np.linalg.norm(key, axis=-1, keepdims=True), 1e-6)
+    return {"query": array(N, T, (queries or heads) * K), "key": key.reshape(N, T, heads * K), "value": array(N, T, heads * V),
+            "past_state": array(N, heads, K, V), "decay": -0.2 * np.abs(array(N, T, heads * (K if wide else 1))),
+            "beta": rng.random((N, T, 1 if single else heads), np.float32)}
+
+
+def attention_model(arrays: dict, heads: int, rule: str, domain: str = "com.microsoft", queries: int | None = None,
+                    outputs=("output", "present_state"), **attributes) -> onnx.ModelProto:
+    """LinearAttention with those of the arrays that the rule has; T and N are dynamic."""
+    without = {"linear": ("decay", "beta"), "gated": ("beta",), "delta": ("decay",), "gated_delta": ()}[rule]
+    names = [name if name in arrays and name not in without else "" for name in ATTENTION]
+    while not names[-1]:
+        names.pop()
+    node = helper.make_node("LinearAttention", names, outputs, name="the node", domain=domain, update_rule=rule,
+                            q_num_heads=queries or heads, kv_num_heads=heads, **attributes)
+    float32 = onnx.TensorProto.FLOAT
+    infos = [helper.make_tensor_value_info(
+        name, float32, [None, *arrays[name].shape[1:]] if name == "past_state" else [None, None, arrays[name].shape[2]])
+        for name in names if name]
+    graph = helper.make_graph([node], "graph", infos,
+                              [helper.make_tensor_value_info(name, float32, None) for name in outputs if name])
+    sets = [helper.make_opsetid("", 23 if domain else 27)] + [helper.make_opsetid(domain, 1)] * bool(domain)
+    return helper.make_model(graph, opset_imports=sets, ir_version=10)
