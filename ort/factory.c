@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ort/provider.h"
+#include "ort/layer.h"
 
 struct factory {
     struct ort_factory face;
@@ -81,43 +81,26 @@ static void release(struct ort_factory *self, struct ort_provider *provider)
 
 /* ---- what computes on a CPU does not need ---------------------------------------------------- */
 
-static ort_status *create_allocator(struct ort_factory *self, const ort_memory *memory,
-                                    const ort_pairs *options, ort_allocator **allocator)
+/* No allocator and no stream: ONNX Runtime's own. */
+static ort_status *create_none(struct ort_factory *self, const void *memory,
+                               const ort_pairs *options, void **made)
 {
     (void)self;
     (void)memory;
     (void)options;
-    *allocator = NULL; /* ONNX Runtime's */
+    *made = NULL;
     return NULL;
-}
-
-static void release_allocator(struct ort_factory *self, ort_allocator *allocator)
-{
-    (void)self;
-    (void)allocator;
 }
 
 static ort_status *create_transfer(struct ort_factory *self, void **transfer)
 {
-    (void)self;
-    *transfer = NULL;
-    return NULL;
+    return create_none(self, NULL, NULL, transfer);
 }
 
 static bool has_streams(const struct ort_factory *self)
 {
     (void)self;
     return false;
-}
-
-static ort_status *create_stream(struct ort_factory *self, const void *device,
-                                 const ort_pairs *options, void **stream)
-{
-    (void)self;
-    (void)device;
-    (void)options;
-    *stream = NULL;
-    return NULL;
 }
 
 /* ---- the library ----------------------------------------------------------------------------- */
@@ -158,11 +141,10 @@ ort_status *CreateEpFactories(const char *registered, const struct ort_base *bas
                                          .release = release,
                                          .vendor_id = vendor_id,
                                          .own_version = own_version,
-                                         .create_allocator = create_allocator,
-                                         .release_allocator = release_allocator,
+                                         .create_allocator = create_none,
                                          .create_transfer = create_transfer,
                                          .has_streams = has_streams,
-                                         .create_stream = create_stream},
+                                         .create_stream = create_none},
                                 .api = api,
                                 .ep = api->ep_api()};
     factories[0] = &factory->face;

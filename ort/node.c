@@ -1,11 +1,10 @@
 /*
  * Reads nodes, attributes and types of tensors.
  */
-#include "ort/node.h"
-
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "ort/layer.h"
 
 bool refuse(struct reason *reason, const char *format, ...)
 {
@@ -18,6 +17,12 @@ bool refuse(struct reason *reason, const char *format, ...)
     return false;
 }
 
+bool refuse_status(struct reason *reason, ecornn_status status)
+{
+    const char *const detail = ecornn_error_detail();
+    return refuse(reason, "%s", *detail ? detail : ecornn_status_name(status));
+}
+
 bool passed(const struct ort_api *api, ort_status *status, struct reason *reason)
 {
     if (!status)
@@ -27,27 +32,13 @@ bool passed(const struct ort_api *api, ort_status *status, struct reason *reason
     return false;
 }
 
-static bool read_infos(const struct node *node, const ort_node *handle, bool outputs,
-                       const ort_value_info **infos, size_t most, size_t *count,
-                       struct reason *reason)
-{
-    const struct ort_api *const api = node->api;
-    if (!passed(api, (outputs ? api->node_output_count : api->node_input_count)(handle, count),
-                reason))
-        return false;
-    if (*count > most)
-        return refuse(reason, "it has %zu %s", *count, outputs ? "outputs" : "inputs");
-    return passed(api, (outputs ? api->node_outputs : api->node_inputs)(handle, infos, *count),
-                  reason);
-}
-
-/* ONNX Runtime has an info with an empty name where an input is left out. */
-static bool drop_unnamed(const struct node *node, const ort_value_info **infos, size_t count,
+/* An info with an empty name is an input that is left out. */
+static bool drop_unnamed(const struct ort_api *api, const ort_value_info **infos, size_t count,
                          struct reason *reason)
 {
     for (size_t i = 0; i < count; i++) {
         const char *name = "";
-        if (infos[i] && !info_name(node->api, infos[i], &name, reason))
+        if (infos[i] && !passed(api, api->name(infos[i], &name), reason))
             return false;
         if (!*name)
             infos[i] = NULL;
@@ -58,76 +49,53 @@ static bool drop_unnamed(const struct node *node, const ort_value_info **infos, 
 bool node_read(struct node *node, const struct ort_api *api, const ort_node *handle,
                struct reason *reason)
 {
-    *node = (struct node){.api = api, .name = "", .operator_name = "", .domain = ""};
+    *node = (struct node){.api = api, .handle = handle, .name = "", .operator_name = ""};
     if (!passed(api, api->node_name(handle, &node->name), reason) ||
         !passed(api, api->node_operator(handle, &node->operator_name), reason) ||
         !passed(api, api->node_domain(handle, &node->domain), reason) ||
-        !passed(api, api->attribute_count(handle, &node->attributes), reason))
+        !passed(api, api->node_input_count(handle, &node->inputs), reason) ||
+        !passed(api, api->node_output_count(handle, &node->outputs), reason))
         return false;
-    if (node->attributes > MOST_ATTRIBUTES)
-        return refuse(reason, "it has %zu attributes", node->attributes);
-    return passed(api, api->attributes(handle, node->attribute, node->attributes), reason) &&
-           read_infos(node, handle, false, node->input, MOST_INPUTS, &node->inputs, reason) &&
-           read_infos(node, handle, true, node->output, MOST_OUTPUTS, &node->outputs, reason) &&
-           drop_unnamed(node, node->input, node->inputs, reason) &&
-           drop_unnamed(node, node->output, node->outputs, reason);
+    if (node->inputs > MOST_INPUTS || node->outputs > MOST_OUTPUTS)
+        return refuse(reason, "it has %zu inputs and %zu outputs", node->inputs, node->outputs);
+    return passed(api, api->node_inputs(handle, node->input, node->inputs), reason) &&
+           passed(api, api->node_outputs(handle, node->output, node->outputs), reason) &&
+           drop_unnamed(api, node->input, node->inputs, reason) &&
+           drop_unnamed(api, node->output, node->outputs, reason);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Reads up to `bytes`, and says how many there were. */
-static bool read_attribute(const struct node *node, const char *name, enum ort_kind kind,
-                           void *data, size_t *bytes, struct reason *reason)
+bool node_list(const struct node *node, const char *name, int kind, void *data, size_t *bytes,
+               struct reason *reason)
 {
     const struct ort_api *const api = node->api;
+    const ort_attribute *attribute = NULL;
     const size_t most = *bytes;
     *bytes = 0;
-    for (size_t i = 0; i < node->attributes; i++) {
-        const char *its = NULL;
-        int is = 0;
-        if (!passed(api, api->attribute_name(node->attribute[i], &its), reason))
-            return false;
-        if (strcmp(its, name) != 0)
-            continue;
-        if (!passed(api, api->attribute_kind(node->attribute[i], &is), reason))
-            return false;
-        if (is != (int)kind)
-            return refuse(reason, "attribute %s is of kind %d, must be %d", name, is, (int)kind);
-        return passed(api, api->read_attribute(node->attribute[i], is, data, most, bytes), reason);
-    }
+    /* One that is not there is NULL, or in some versions a failure. */
+    ort_status *const status = api->attribute(node->handle, name, &attribute);
+    if (status)
+        api->release_status(status);
+    if (status || !attribute)
+        return true;
+    if (!passed(api, api->read_attribute(attribute, kind, data, most, bytes), reason))
+        return false;
+    if (kind == ORT_STRING && *bytes < most)
+        ((char *)data)[*bytes] = 0;
     return true;
 }
 
 bool node_int(const struct node *node, const char *name, int64_t *value, struct reason *reason)
 {
     size_t bytes = sizeof *value;
-    return read_attribute(node, name, ORT_INT, value, &bytes, reason);
+    return node_list(node, name, ORT_INT, value, &bytes, reason);
 }
 
 bool node_float(const struct node *node, const char *name, float *value, struct reason *reason)
 {
     size_t bytes = sizeof *value;
-    return read_attribute(node, name, ORT_FLOAT, value, &bytes, reason);
-}
-
-bool node_floats(const struct node *node, const char *name, float *values, size_t most,
-                 size_t *count, struct reason *reason)
-{
-    size_t bytes = most * sizeof *values;
-    const bool done = read_attribute(node, name, ORT_FLOATS, values, &bytes, reason);
-    *count = bytes / sizeof *values;
-    return done;
-}
-
-bool node_text(const struct node *node, const char *name, enum ort_kind kind, char *text,
-               size_t *bytes, struct reason *reason)
-{
-    *bytes = MOST_TEXT - 1;
-    if (!read_attribute(node, name, kind, text, bytes, reason))
-        return false;
-    if (*bytes)
-        text[*bytes] = 0;
-    return true;
+    return node_list(node, name, ORT_FLOAT, value, &bytes, reason);
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -143,31 +111,27 @@ static bool read_type(const struct ort_api *api, const ort_tensor_type *type, st
     return passed(api, api->dimensions(type, tensor->size, tensor->rank), reason);
 }
 
-bool node_input(const struct node *node, size_t index, struct tensor *tensor, bool *constant,
-                struct reason *reason)
+bool node_input(const struct node *node, size_t index, struct tensor *tensor, struct reason *reason)
 {
     const struct ort_api *const api = node->api;
     const ort_value_info *const info = index < node->inputs ? node->input[index] : NULL;
     const ort_type *type = NULL;
     const ort_tensor_type *its = NULL;
+    const ort_value *value = NULL;
+    bool constant = false;
     *tensor = (struct tensor){0};
-    *constant = false;
     if (!info)
         return true;
-    if (!passed(api, api->is_constant(info, constant), reason) ||
-        !passed(api, api->type(info, &type), reason))
+    if (!passed(api, api->is_constant(info, &constant), reason))
         return false;
-    if (type && !passed(api, api->tensor_type(type, &its), reason))
+    if (constant)
+        return passed(api, api->initialiser(info, &value), reason) &&
+               value_read(api, value, tensor, reason);
+    if (!passed(api, api->type(info, &type), reason) ||
+        (type && !passed(api, api->tensor_type(type, &its), reason)))
         return false;
-    if (!its)
-        return refuse(reason, "input %zu is no tensor", index);
-    return read_type(api, its, tensor, reason);
-}
-
-bool info_name(const struct ort_api *api, const ort_value_info *info, const char **name,
-               struct reason *reason)
-{
-    return passed(api, api->name(info, name), reason);
+    return its ? read_type(api, its, tensor, reason)
+               : refuse(reason, "input %zu is no tensor", index);
 }
 
 bool value_read(const struct ort_api *api, const ort_value *value, struct tensor *tensor,
@@ -180,4 +144,17 @@ bool value_read(const struct ort_api *api, const ort_value *value, struct tensor
     const bool read = read_type(api, type, tensor, reason);
     api->release_tensor_type(type);
     return read && passed(api, api->data(value, &tensor->data), reason);
+}
+
+bool tensor_check(const struct tensor *tensor, const char *name, int element, const int64_t *sizes,
+                  size_t rank, struct reason *reason)
+{
+    if (tensor->element != element || tensor->rank != rank)
+        return refuse(reason, "%s is of ONNX's type %d with %zu dimensions, must be %d with %zu",
+                      name, tensor->element, tensor->rank, element, rank);
+    for (size_t i = 0; i < rank; i++)
+        if (tensor->size[i] != sizes[i])
+            return refuse(reason, "dimension %zu of %s is %lld, must be %lld", i, name,
+                          (long long)tensor->size[i], (long long)sizes[i]);
+    return true;
 }

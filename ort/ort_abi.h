@@ -28,14 +28,12 @@ typedef struct ort_pairs ort_pairs; /* of keys and values */
 typedef struct ort_hardware ort_hardware;
 typedef struct ort_device ort_device;
 typedef struct ort_support ort_support; /* the nodes that a provider takes */
-typedef struct ort_memory ort_memory;
-typedef struct ort_allocator ort_allocator;
-typedef void (*ort_other)(void); /* a function that is not used */
+typedef void (*ort_other)(void);        /* a function that is not used */
 
-enum ort_code { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2, ORT_NOT_IMPLEMENTED = 9, ORT_EP_FAIL = 11 };
-enum ort_level { ORT_INFO = 1, ORT_WARNING = 2 };
-enum ort_kind { ORT_INT = 1, ORT_INTS, ORT_FLOAT, ORT_FLOATS, ORT_STRING, ORT_STRINGS };
-enum ort_element { ORT_F32 = 1, ORT_U8 = 2, ORT_S8 = 3, ORT_S32 = 6, ORT_F64 = 11, ORT_BF16 = 16 };
+enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2, ORT_NOT_IMPLEMENTED = 9, ORT_EP_FAIL = 11 };
+enum { ORT_INFO = 1, ORT_WARNING = 2 };
+enum { ORT_INT = 1, ORT_INTS, ORT_FLOAT, ORT_FLOATS, ORT_STRING, ORT_STRINGS };
+enum { ORT_F32 = 1, ORT_U8 = 2, ORT_S8 = 3, ORT_S32 = 6, ORT_F64 = 11, ORT_BF16 = 16 };
 
 /* The functions of every session, in the order of their places; 1.0 has those below 101. */
 struct ort_api {
@@ -96,41 +94,16 @@ struct ort_api {
     ort_status *(*node_inputs)(const ort_node *node, const ort_value_info **infos, size_t count);
     ort_status *(*node_output_count)(const ort_node *node, size_t *count);
     ort_status *(*node_outputs)(const ort_node *node, const ort_value_info **infos, size_t count);
-    ort_other from_357[2];
-    ort_status *(*attribute_count)(const ort_node *node, size_t *count);
-    ort_status *(*attributes)(const ort_node *node, const ort_attribute **attributes, size_t count);
-    ort_other from_361[2];
-    ort_status *(*attribute_kind)(const ort_attribute *attribute, int *kind);
-    ort_status *(*attribute_name)(const ort_attribute *attribute, const char **name);
-    ort_other from_365[13];
+    ort_other from_357[4];
+    ort_status *(*attribute)(const ort_node *node, const char *name, const ort_attribute **found);
+    ort_other from_362[16];
     ort_status *(*data)(const ort_value *value, const void **data);
     ort_status *(*entries)(const ort_options *options, ort_pairs **pairs); /* of a session */
 };
 
-#define ORT_PLACE(member, place)                                                                   \
-    _Static_assert(offsetof(struct ort_api, member) == (place) * sizeof(ort_other), #member)
-ORT_PLACE(mutable_data, 51);
-ORT_PLACE(element, 60);
-ORT_PLACE(value_type, 65);
-ORT_PLACE(input_count, 88);
-ORT_PLACE(release_status, 93);
-ORT_PLACE(release_tensor_type, 99);
-ORT_PLACE(log, 247);
-ORT_PLACE(read_attribute, 272);
-ORT_PLACE(name, 289);
-ORT_PLACE(pairs, 298);
-ORT_PLACE(hardware_kind, 307);
-ORT_PLACE(ep_api, 317);
-ORT_PLACE(initialiser, 326);
-ORT_PLACE(is_constant, 331);
-ORT_PLACE(node_count, 344);
-ORT_PLACE(node_name, 349);
-ORT_PLACE(node_input_count, 353);
-ORT_PLACE(attribute_count, 359);
-ORT_PLACE(attribute_kind, 363);
-ORT_PLACE(data, 378);
-ORT_PLACE(entries, 379);
-#undef ORT_PLACE
+_Static_assert(offsetof(struct ort_api, log) == 247 * sizeof(ort_other), "log");
+_Static_assert(offsetof(struct ort_api, ep_api) == 317 * sizeof(ort_other), "ep_api");
+_Static_assert(sizeof(struct ort_api) == 380 * sizeof(ort_other), "the last is 379");
 
 struct ort_base {
     const struct ort_api *(*api)(uint32_t version); /* NULL: this ONNX Runtime is older */
@@ -191,9 +164,9 @@ struct ort_factory {
     uint32_t (*vendor_id)(const struct ort_factory *self);
     const char *(*own_version)(const struct ort_factory *self);
     ort_other validate; /* of compiled models: NULL */
-    ort_status *(*create_allocator)(struct ort_factory *self, const ort_memory *memory,
-                                    const ort_pairs *options, ort_allocator **allocator);
-    void (*release_allocator)(struct ort_factory *self, ort_allocator *allocator);
+    ort_status *(*create_allocator)(struct ort_factory *self, const void *memory,
+                                    const ort_pairs *options, void **allocator);
+    ort_other release_allocator; /* NULL: there is none */
     ort_status *(*create_transfer)(struct ort_factory *self, void **transfer);
     bool (*has_streams)(const struct ort_factory *self);
     ort_status *(*create_stream)(struct ort_factory *self, const void *device,

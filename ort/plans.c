@@ -2,14 +2,13 @@
  * Sessions may run a node in several threads at once: the list is locked while a plan is looked up
  * or made, never while it runs.
  */
-#include "ort/plans.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ort/layer.h"
+
 struct packed {
-    ecornn_device *device;
     void *memory;
     int users;
 };
@@ -20,12 +19,12 @@ void plans_begin(struct plans *plans, ecornn_device *device)
     pthread_mutex_init(&plans->lock, NULL);
 }
 
-static void release(struct planned *planned)
+static void release(struct plans *plans, struct planned *planned)
 {
     if (--planned->users > 0)
         return;
     if (planned->packed && --planned->packed->users == 0) {
-        ecornn_free(planned->packed->device, planned->packed->memory);
+        ecornn_free(plans->device, planned->packed->memory);
         free(planned->packed);
     }
     ecornn_plan_free(planned->plan);
@@ -35,97 +34,87 @@ static void release(struct planned *planned)
 void plans_end(struct plans *plans)
 {
     while (plans->count > 0)
-        release(plans->list[--plans->count]);
+        release(plans, plans->list[--plans->count]);
     while (plans->spares > 0)
         ecornn_free(plans->device, plans->spare[--plans->spares].memory);
     pthread_mutex_destroy(&plans->lock);
 }
 
-/* ---- weights --------------------------------------------------------------------------------- */
-
 /* Takes weights that fit from another plan, or packs them. */
 static ecornn_status pack(struct plans *plans, struct planned *planned, params_of *find,
-                          const void *owner)
+                          void *owner)
 {
-    for (int i = 0; i < plans->count; i++) {
-        const struct planned *const other = plans->list[i];
-        if (other->packed && ecornn_weights_fit(other->plan, planned->plan) == ECORNN_OK) {
-            planned->packed = other->packed;
+    for (int i = 0; i < plans->count; i++)
+        if (ecornn_weights_fit(plans->list[i]->plan, planned->plan) == ECORNN_OK) {
+            planned->packed = plans->list[i]->packed;
             planned->packed->users++;
-            planned->weights = other->weights;
+            planned->weights = planned->packed->memory;
             return ECORNN_OK;
         }
-    }
     struct params params = {.at = {NULL}};
     if (!find(owner, planned->plan, planned->sizes.param_count, &params))
         return ECORNN_FAILED;
-    struct packed *const packed = malloc(sizeof *packed);
-    if (!packed)
+    planned->packed = calloc(1, sizeof *planned->packed);
+    if (!planned->packed)
         return ECORNN_NO_MEMORY;
-    *packed = (struct packed){.device = plans->device, .users = 1};
-    planned->packed = packed; /* release frees it */
-    packed->memory = ecornn_alloc(plans->device, planned->sizes.weight_bytes + 1);
-    planned->weights = packed->memory;
-    if (!packed->memory)
+    planned->packed->users = 1;
+    planned->packed->memory = ecornn_alloc(plans->device, planned->sizes.weight_bytes + 1);
+    planned->weights = planned->packed->memory;
+    if (!planned->weights)
         return ECORNN_NO_MEMORY;
-    return ecornn_pack(planned->plan, params.at, params.added, packed->memory, NULL);
+    return ecornn_pack(planned->plan, params.at, params.added, planned->packed->memory, NULL);
 }
 
-/* ---- plans ----------------------------------------------------------------------------------- */
-
-static ecornn_status make(struct plans *plans, const struct problem *problem, int32_t steps,
-                          int32_t batch, params_of *find, const void *owner, struct planned **made)
+static ecornn_status make(struct plans *plans, const char *text, ecornn_cell *cell, params_of *find,
+                          void *owner, struct planned **made)
 {
-    char text[256];
     struct planned *const planned = calloc(1, sizeof *planned);
     if (!planned)
         return ECORNN_NO_MEMORY;
-    *planned = (struct planned){.steps = steps, .batch = batch, .users = 1};
+    planned->users = 1;
     planned->sizes.size = sizeof planned->sizes;
-    snprintf(text, sizeof text, "%s/T%d/N%d", problem->text, (int)steps, (int)batch);
-    ecornn_status status = ecornn_plan_create(&planned->plan, plans->device, text, problem->cells);
+    ecornn_status status = ecornn_plan_create(&planned->plan, plans->device, text,
+                                              (const ecornn_cell *const[]){cell, NULL});
     if (status == ECORNN_OK)
         status = ecornn_plan_sizes(planned->plan, &planned->sizes);
     if (status == ECORNN_OK && planned->sizes.param_count > MOST_PARAMS)
-        status = ECORNN_FAILED;
+        status = ECORNN_UNSUPPORTED;
     if (status == ECORNN_OK && find)
         status = pack(plans, planned, find, owner);
     if (status == ECORNN_OK)
         *made = planned;
     else
-        release(planned);
+        release(plans, planned);
     return status;
 }
 
-static void put_first(struct plans *plans, int place)
-{
-    struct planned *const planned = plans->list[place];
-    memmove(plans->list + 1, plans->list, (size_t)place * sizeof *plans->list);
-    plans->list[0] = planned;
-}
-
-ecornn_status plans_take(struct plans *plans, const struct problem *problem, int64_t steps,
-                         int64_t batch, params_of *find, const void *owner, struct planned **taken)
+ecornn_status plans_take(struct plans *plans, const char *text, ecornn_cell *cell, int64_t steps,
+                         int64_t batch, params_of *find, void *owner, struct planned **taken)
 {
     const int32_t T = ecornn_bucket((int32_t)(steps > 0 ? steps : 1));
     const int32_t N = ecornn_bucket((int32_t)(batch > 0 ? batch : 1));
+    char whole[256];
     ecornn_status status = ECORNN_OK;
+    struct planned *found = NULL;
     pthread_mutex_lock(&plans->lock);
     int i = 0;
-    while (i < plans->count && (plans->list[i]->steps != T || plans->list[i]->batch != N))
+    while (i < plans->count &&
+           (plans->list[i]->sizes.steps != T || plans->list[i]->sizes.batch != N))
         i++;
-    if (i == plans->count) {
-        struct planned *made = NULL;
-        status = make(plans, problem, T, N, find, owner, &made);
-        if (made && plans->count == MOST_PLANS)
-            release(plans->list[--plans->count]);
-        if (made)
-            plans->list[i = plans->count++] = made;
+    if (i < plans->count) {
+        found = plans->list[i];
+    } else {
+        snprintf(whole, sizeof whole, "%s/T%d/N%d", text, (int)T, (int)N);
+        status = make(plans, whole, cell, find, owner, &found);
+        if (found && plans->count == MOST_PLANS)
+            release(plans, plans->list[--i]);
+        else if (found)
+            plans->count++;
     }
-    if (status == ECORNN_OK) {
-        put_first(plans, i);
-        *taken = plans->list[0];
-        (*taken)->users++;
+    if (found) { /* to the front */
+        memmove(plans->list + 1, plans->list, (size_t)i * sizeof *plans->list);
+        plans->list[0] = *taken = found;
+        found->users++;
     }
     pthread_mutex_unlock(&plans->lock);
     return status;
@@ -134,11 +123,9 @@ ecornn_status plans_take(struct plans *plans, const struct problem *problem, int
 void plans_return(struct plans *plans, struct planned *planned)
 {
     pthread_mutex_lock(&plans->lock);
-    release(planned);
+    release(plans, planned);
     pthread_mutex_unlock(&plans->lock);
 }
-
-/* ---- scratch --------------------------------------------------------------------------------- */
 
 struct scratch scratch_take(struct plans *plans, size_t bytes)
 {
@@ -157,8 +144,8 @@ struct scratch scratch_take(struct plans *plans, size_t bytes)
 void scratch_return(struct plans *plans, struct scratch scratch)
 {
     pthread_mutex_lock(&plans->lock);
-    const bool kept = plans->spares < MOST_SCRATCH;
-    if (kept && scratch.memory)
+    const bool kept = plans->spares < MOST_SCRATCH && scratch.memory;
+    if (kept)
         plans->spare[plans->spares++] = scratch;
     pthread_mutex_unlock(&plans->lock);
     if (!kept)

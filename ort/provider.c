@@ -1,14 +1,27 @@
 /*
  * A session's provider: its options, the nodes that it takes, and layers for these.
  */
-#include "ort/provider.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ort/layer.h"
+
+/* Options of a session. */
+struct options {
+    const char *precision; /* of F32 nodes: parts of a problem string; NULL: not said */
+    int threads;           /* 0: all cores */
+};
+
+struct provider {
+    struct ort_provider face;
+    const struct ort_api *api;
+    const struct ort_ep_api *ep;
+    const ort_logger *logger;
+    struct options options;
+    ecornn_device *device;
+};
 
 ort_status *failed(const struct ort_api *api, int code, const char *format, ...)
 {
@@ -22,8 +35,8 @@ ort_status *failed(const struct ort_api *api, int code, const char *format, ...)
 }
 
 /* Lines at level INFO are shown if the session's log_severity_level is 1 or less. */
-__attribute__((format(printf, 3, 4))) static void say(const struct provider *provider,
-                                                      enum ort_level level, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void say(const struct provider *provider, int level,
+                                                      const char *format, ...)
 {
     char text[2 * MOST_TEXT];
     va_list list;
@@ -42,14 +55,14 @@ __attribute__((format(printf, 3, 4))) static void say(const struct provider *pro
 
 static bool read_precision(struct options *options, const char *value)
 {
-    static const char *const words[] = {"f32", "bf16-weights", "int8-weights", "int8"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i], value) == 0) {
-            snprintf(options->precision, sizeof options->precision, "%s%s", i ? "/" : "",
-                     i ? words[i] : "");
-            return true;
-        }
-    return false;
+    static const char *const known[][2] = {{"f32", ""},
+                                           {"bf16-weights", "/bf16-weights"},
+                                           {"int8-weights", "/int8-weights"},
+                                           {"int8", "/int8"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known && !options->precision; i++)
+        if (strcmp(known[i][0], value) == 0)
+            options->precision = known[i][1];
+    return options->precision;
 }
 
 static bool read_threads(struct options *options, const char *value)
@@ -138,8 +151,10 @@ static ort_status *consider(const struct provider *provider, const ort_node *han
         return failed(provider->api, ORT_EP_FAIL, "%s", reason.text);
     if (!known)
         return NULL;
-    const bool read = node_read(&node, provider->api, handle, &reason);
-    struct layer *const layer = read ? layer_create(provider, &node, &reason) : NULL;
+    struct layer *const layer = node_read(&node, provider->api, handle, &reason)
+                                    ? layer_create(provider->api, provider->device,
+                                                   provider->options.precision, &node, &reason)
+                                    : NULL;
     if (!layer) {
         say(provider, ORT_WARNING, "ecornn leaves %s '%s' to others: %s", node.operator_name,
             node.name, reason.text);
@@ -147,8 +162,8 @@ static ort_status *consider(const struct provider *provider, const ort_node *han
     }
     say(provider, ORT_INFO, "ecornn takes %s '%s': %s", node.operator_name, node.name,
         layer->problem);
+    const struct ort_fusion fusion = {ORT_VERSION, layer->packs};
     layer_free(layer);
-    const struct ort_fusion fusion = {.version = ORT_VERSION};
     return provider->ep->take_nodes(support, &handle, 1, &fusion);
 }
 
@@ -174,10 +189,10 @@ static bool find_places(const struct ort_api *api, const ort_value_info *const *
 {
     for (size_t i = 0; i < count; i++) {
         const char *name = NULL, *other = NULL;
-        if (own[i] && !info_name(api, own[i], &name, reason))
+        if (own[i] && !passed(api, api->name(own[i], &name), reason))
             return false;
         for (size_t k = 0; own[i] && places[i] < 0 && k < fused_count; k++) {
-            if (fused[k] && !info_name(api, fused[k], &other, reason))
+            if (fused[k] && !passed(api, api->name(fused[k], &other), reason))
                 return false;
             if (fused[k] && strcmp(name, other) == 0)
                 places[i] = (int)k;
@@ -193,7 +208,8 @@ static struct layer *compile_node(const struct provider *provider, const ort_nod
     struct node node, fused;
     if (!node_read(&node, api, handle, reason) || !node_read(&fused, api, fused_handle, reason))
         return NULL;
-    struct layer *const layer = layer_create(provider, &node, reason);
+    struct layer *const layer =
+        layer_create(api, provider->device, provider->options.precision, &node, reason);
     if (!layer)
         return NULL;
     bool done = find_places(api, node.input, node.inputs, fused.input, fused.inputs, layer->input,
@@ -201,10 +217,12 @@ static struct layer *compile_node(const struct provider *provider, const ort_nod
                 find_places(api, node.output, node.outputs, fused.output, fused.outputs,
                             layer->output, reason);
     for (size_t i = 0; done && i < node.inputs; i++)
-        if (node.input[i] && layer->input[i] < 0)
+        if (node.input[i] && layer->input[i] < 0 && !layer->packs)
             done = refuse(reason, "the fused node lacks input %zu", i);
-    if (done)
+    if (done && (!layer->packs || layer->op->prepare(layer, reason))) {
+        layer->node = NULL;
         return layer;
+    }
     layer_free(layer);
     return NULL;
 }

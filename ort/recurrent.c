@@ -1,14 +1,13 @@
 /*
- * LSTM, GRU and RNN of ONNX.  Parameters are read where ONNX Runtime has them.
+ * LSTM, GRU, RNN and DynamicQuantizeLSTM.  Parameters are read where ONNX Runtime has them.
  */
-#include "ort/recurrent.h"
-
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "ort/text.h"
+#include "ort/layer.h"
 
-enum { X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, P }; /* inputs */
+enum { X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, P, W_SCALE, W_ZERO, R_SCALE, R_ZERO, INPUTS };
 
 static const struct {
     const char *name;
@@ -16,46 +15,48 @@ static const struct {
     int states;
 } kinds[] = {{"LSTM", "iofg", 2}, {"GRU", "zrn", 1}, {"RNN", "h", 1}};
 
-static int64_t gates_of(const struct layer *layer)
-{
-    return (int64_t)strlen(kinds[layer->kind].gates);
-}
-
 /* ---- description ----------------------------------------------------------------------------- */
 
 static bool read_direction(struct layer *layer, const char **word, struct reason *reason)
 {
     char text[MOST_TEXT] = "forward";
-    size_t bytes = 0;
-    if (!node_text(layer->node, "direction", ORT_STRING, text, &bytes, reason))
+    size_t bytes = sizeof text - 1;
+    if (!node_list(layer->node, "direction", ORT_STRING, text, &bytes, reason))
         return false;
     layer->directions = strcmp(text, "bidirectional") == 0 ? 2 : 1;
     *word = layer->directions == 2 ? "/bi" : strcmp(text, "reverse") == 0 ? "/rev" : "";
-    if (!**word && strcmp(text, "forward") != 0)
-        return refuse(reason, "direction is '%.40s'", text);
-    return true;
+    return **word || strcmp(text, "forward") == 0 || refuse(reason, "direction is '%.40s'", text);
 }
 
-/* The sizes I and H must be known: from attributes, or from what the graph says of the inputs. */
+/* What the graph says of the inputs.  The sizes I and H must be known. */
 static bool read_sizes(struct layer *layer, struct reason *reason)
 {
-    struct tensor x, w, r, b, p;
-    bool constant[4];
+    struct tensor is[INPUTS];
     int64_t hidden = 0;
-    const struct node *const node = layer->node;
-    if (!node_input(node, X, &x, constant, reason) ||
-        !node_input(node, W, &w, &constant[0], reason) ||
-        !node_input(node, R, &r, &constant[1], reason) ||
-        !node_input(node, B, &b, &constant[2], reason) ||
-        !node_input(node, P, &p, &constant[3], reason) ||
-        !node_int(node, "hidden_size", &hidden, reason))
+    size_t bytes;
+    layer->constant = true;
+    bool others = false;
+    for (size_t i = 0; i < INPUTS; i++) {
+        if (!node_input(layer->node, i, &is[i], reason))
+            return false;
+        if (i == W || i == R || i == B || i >= P)
+            layer->constant &= !is[i].element || is[i].data;
+        else
+            others |= is[i].data != NULL;
+    }
+    if (!node_int(layer->node, "hidden_size", &hidden, reason))
         return false;
-    layer->constant = constant[0] && constant[1] && (constant[2] || !b.element) &&
-                      (constant[3] || !p.element || layer->kind != KIND_LSTM);
-    layer->element = x.element;
-    layer->has_peepholes = layer->kind == KIND_LSTM && p.element;
-    layer->width = w.rank == 3 && w.size[2] > 0 ? w.size[2] : x.rank == 3 ? x.size[2] : -1;
-    layer->hidden = r.rank == 3 && r.size[2] > 0 ? r.size[2] : hidden > 0 ? hidden : -1;
+    layer->element = is[X].element;
+    layer->has_peepholes = layer->kind == KIND_LSTM && is[P].element;
+    const struct tensor *const w = &is[W], *const r = &is[R], *const x = &is[X];
+    const int columns = layer->quantised ? 1 : 2; /* where W has I, and R H */
+    layer->width = w->rank == 3 && w->size[columns] > 0 ? w->size[columns]
+                   : x->rank == 3                       ? x->size[2]
+                                                        : -1;
+    layer->hidden = r->rank == 3 && r->size[columns] > 0 ? r->size[columns] : hidden;
+    layer->batch = x->rank == 3 ? x->size[!layer->batch_first] : -1;
+    layer->steps = x->rank == 3 ? x->size[layer->batch_first] : -1;
+    layer->packs = layer->constant && !others && layer->batch > 0 && layer->steps > 0;
     if (layer->width <= 0 || layer->hidden <= 0)
         return refuse(reason, "%s is not known before it runs",
                       layer->width <= 0 ? "the width of its input" : "its hidden size");
@@ -64,40 +65,43 @@ static bool read_sizes(struct layer *layer, struct reason *reason)
     if (hidden && hidden != layer->hidden)
         return refuse(reason, "hidden_size is %lld, R has %lld columns", (long long)hidden,
                       (long long)layer->hidden);
-    if (!words_of_element(layer->element))
-        return refuse(reason, "X is of ONNX's type %d", layer->element);
-    return true;
+    if (layer->quantised && !layer->constant)
+        return refuse(reason, "its weights are not constant");
+    return words_of_element(layer->element, &bytes) != NULL ||
+           refuse(reason, "X is of ONNX's type %d", layer->element);
 }
 
 static bool read_equations(struct layer *layer, struct equations *equations, struct reason *reason)
 {
-    int64_t after = 0, coupled = 0, batch_first = 0;
+    int64_t after = 0, coupled = 0;
     const struct node *const node = layer->node;
-    equations->kind = (enum kind)layer->kind;
+    equations->kind = layer->kind;
     equations->peepholes = layer->has_peepholes;
     if (!read_activations(node, layer->directions, equations, reason) ||
         !node_float(node, "clip", &equations->clip, reason) ||
         !node_int(node, "linear_before_reset", &after, reason) ||
-        !node_int(node, "input_forget", &coupled, reason) ||
-        !node_int(node, "layout", &batch_first, reason))
+        !node_int(node, "input_forget", &coupled, reason))
         return false;
-    if (!(equations->clip >= 0))
-        return refuse(reason, "clip is %g", (double)equations->clip);
-    if (batch_first != 0 && batch_first != 1)
-        return refuse(reason, "layout is %lld", (long long)batch_first);
     equations->coupled = layer->kind == KIND_LSTM && coupled;
     equations->reset_after = layer->reset_after = layer->kind == KIND_GRU && after;
-    layer->batch_first = batch_first;
-    return true;
+    return equations->clip >= 0 || refuse(reason, "clip is %g", (double)equations->clip);
 }
 
 bool recurrent_describe(struct layer *layer, struct reason *reason)
 {
     struct equations equations = {0};
     char text[2048];
+    size_t bytes;
+    int64_t batch_first = 0;
     const char *direction = "";
-    while (strcmp(kinds[layer->kind].name, layer->op->name) != 0)
+    layer->quantised = strcmp(layer->op->name, "DynamicQuantizeLSTM") == 0;
+    while (!layer->quantised && strcmp(kinds[layer->kind].name, layer->op->name) != 0)
         layer->kind++;
+    if (!node_int(layer->node, "layout", &batch_first, reason))
+        return false;
+    if (batch_first != 0 && batch_first != 1)
+        return refuse(reason, "layout is %lld", (long long)batch_first);
+    layer->batch_first = batch_first;
     if (!read_direction(layer, &direction, reason) || !read_sizes(layer, reason) ||
         !read_equations(layer, &equations, reason))
         return false;
@@ -107,139 +111,201 @@ bool recurrent_describe(struct layer *layer, struct reason *reason)
         if (status != ECORNN_OK)
             return refuse_status(reason, status);
     }
+    const char *const precision = layer->element != ORT_F32 ? ""
+                                  : layer->precision        ? layer->precision
+                                  : layer->quantised        ? "/int8"
+                                                            : "";
     snprintf(layer->problem, sizeof layer->problem, "%s/%s%s%s%s/I%lld/H%lld", cell,
-             words_of_element(layer->element),
-             layer->element == ORT_F32 ? layer->provider->options.precision : "", direction,
-             layer->batch_first ? "/batch-major" : "", (long long)layer->width,
-             (long long)layer->hidden);
-    layer->zeros = ecornn_alloc(layer->provider->device, (size_t)layer->hidden * 8);
+             words_of_element(layer->element, &bytes), precision, direction,
+             batch_first ? "/batch-major" : "", (long long)layer->width, (long long)layer->hidden);
+    layer->zeros = ecornn_alloc(layer->device, (size_t)layer->hidden * bytes);
     if (!layer->zeros)
         return refuse(reason, "no memory");
-    memset(layer->zeros, 0, (size_t)layer->hidden * 8);
+    memset(layer->zeros, 0, (size_t)layer->hidden * bytes);
     return true;
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* What a run is given. */
+/* What weights are given. */
 struct given {
     const struct layer *layer;
-    struct tensor x, lengths, weight[4], initial[2]; /* weight: W R B P */
-    int64_t steps, batch;
+    struct tensor is[INPUTS];
+    float *real[2]; /* of integers: W and R [D,4*H,columns], made when they are packed */
 };
 
-static const void *part(const struct tensor *tensor, int64_t elements, const struct layer *layer)
+/* Integers [D,columns,4*H] with scales and zeros [D] or [D,4*H]. */
+static float *make_real(const struct tensor *integers, const struct tensor *scale,
+                        const struct tensor *zero)
 {
-    return (const char *)tensor->data + (size_t)elements * bytes_of_element(layer->element);
+    const int64_t D = integers->size[0], columns = integers->size[1], rows = integers->size[2];
+    float *const real = malloc((size_t)(D * columns * rows) * sizeof *real);
+    const bool is_signed = integers->element == ORT_S8;
+    for (int64_t d = 0; real && d < D; d++)
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t of_scale = scale->rank == 2 ? d * rows + r : d;
+            const int64_t of_zero = zero->rank == 2 ? d * rows + r : d;
+            const float by = ((const float *)scale->data)[of_scale];
+            const int less = !zero->data ? 0
+                             : is_signed ? ((const int8_t *)zero->data)[of_zero]
+                                         : ((const uint8_t *)zero->data)[of_zero];
+            for (int64_t c = 0; c < columns; c++) {
+                const int64_t at = (d * columns + c) * rows + r;
+                const int value = is_signed ? ((const int8_t *)integers->data)[at]
+                                            : ((const uint8_t *)integers->data)[at];
+                real[(d * rows + r) * columns + c] = by * (float)(value - less);
+            }
+        }
+    return real;
 }
 
-/* Finds parameter "0.fwd.W.i" in W, R, B and P, which have all gates of each direction. */
 static bool find_param(const struct given *given, const char *name, const void **at,
                        const void **added)
 {
     static const char order[] = "WRbp";
+    static const int inputs[] = {W, R, B, P};
     const struct layer *const layer = given->layer;
     const char *const gates = kinds[layer->kind].gates;
-    const int64_t H = layer->hidden, I = layer->width, G = gates_of(layer);
+    const int64_t H = layer->hidden, G = (int64_t)strlen(gates);
     char direction[4] = "", kind = 0, line = 0;
+    size_t bytes;
+    words_of_element(layer->element, &bytes);
     if (sscanf(name, "0.%3[a-z].%c.%c", direction, &kind, &line) != 3 || !strchr(order, kind))
         return false;
     const bool is_q = line == 'q'; /* GRU: what the reset gate scales, with a bias of its own */
     const char *const gate = strchr(gates, is_q ? 'n' : line == 'u' ? 'h' : line);
     if (!gate)
         return false;
-    const int64_t d = layer->directions == 2 && strcmp(direction, "fwd") != 0;
-    const int64_t g = gate - gates;
-    const struct tensor *const tensor = &given->weight[strchr(order, kind) - order];
-    *added = NULL;
-    if (kind == 'p') {
-        *at = part(tensor, (d * 3 + g) * H, layer);
-    } else if (kind != 'b') {
-        *at = part(tensor, (d * G + g) * H * (kind == 'W' ? I : H), layer);
-    } else if (!tensor->data) {
+    const int64_t d = layer->directions == 2 && strcmp(direction, "fwd") != 0, g = gate - gates;
+    const int which = (int)(strchr(order, kind) - order);
+    const char *base = given->is[inputs[which]].data;
+    if (layer->quantised && which < 2)
+        base = (const char *)given->real[which];
+    if (kind == 'p')
+        *at = base + (size_t)((d * 3 + g) * H) * bytes;
+    else if (kind != 'b')
+        *at = base + (size_t)((d * G + g) * H * (kind == 'W' ? layer->width : H)) * bytes;
+    else if (!base)
         *at = layer->zeros;
-    } else {
-        const void *const of_w = part(tensor, (d * 2 * G + g) * H, layer);
-        const void *const of_r = part(tensor, (d * 2 * G + G + g) * H, layer);
-        *at = is_q ? of_r : of_w;
+    else {
+        const char *const of_r = base + (size_t)((d * 2 * G + G + g) * H) * bytes;
+        *at = is_q ? of_r : base + (size_t)((d * 2 * G + g) * H) * bytes;
         *added = layer->reset_after && g == 2 ? NULL : of_r;
     }
     return true;
 }
 
-static bool find_params(const void *owner, const ecornn_plan *plan, int count,
-                        struct params *params)
+/* Each parameter "0.fwd.W.i" is a part of W, R, B or P, which have all gates of each direction. */
+static bool find_params(void *owner, const ecornn_plan *plan, int count, struct params *params)
 {
+    struct given *const given = owner;
+    if (given->layer->quantised && !given->real[0]) {
+        const struct tensor *const is = given->is;
+        given->real[0] = make_real(&is[W], &is[W_SCALE], &is[W_ZERO]);
+        given->real[1] = make_real(&is[R], &is[R_SCALE], &is[R_ZERO]);
+        if (!given->real[0] || !given->real[1])
+            return false;
+    }
     for (int i = 0; i < count; i++) {
         ecornn_param param = {.size = sizeof param};
         if (ecornn_param_get(plan, i, &param) != ECORNN_OK ||
-            !find_param(owner, param.name, &params->at[i], &params->added[i]))
+            !find_param(given, param.name, &params->at[i], &params->added[i]))
             return false;
     }
+    return true;
+}
+
+/* The type and sizes that a weight must have. */
+static bool check_weight(const struct layer *layer, int input, const struct tensor *is,
+                         struct reason *reason)
+{
+    const int64_t D = layer->directions, H = layer->hidden;
+    const int64_t rows = (int64_t)strlen(kinds[layer->kind].gates) * H;
+    const int64_t columns = input == W ? layer->width : H;
+    const bool turned = layer->quantised, small = is->rank == 1;
+    int64_t size[3] = {D, turned ? columns : rows, turned ? rows : columns};
+    size_t rank = 3;
+    int element = layer->element;
+    if (turned && (input == W || input == R))
+        element = is->element == ORT_U8 ? ORT_U8 : ORT_S8;
+    if (input == B || input == P || input >= W_SCALE) {
+        size[1] = input == B ? 2 * rows : input == P ? 3 * H : rows;
+        rank = input >= W_SCALE && small ? 1 : 2;
+    }
+    if (input == W_ZERO || input == R_ZERO)
+        element = is->element == ORT_U8 ? ORT_U8 : ORT_S8;
+    if (!is->element && (input == B || input == P || input == W_ZERO || input == R_ZERO))
+        return true;
+    return tensor_check(is, layer->op->inputs[input], element, size, rank, reason);
+}
+
+/* ONNX has one type for integers and their zeros. */
+static bool check_zeros(const struct given *given, struct reason *reason)
+{
+    for (int i = W; given->layer->quantised && i <= R; i++) {
+        const struct tensor *const zero = &given->is[i == W ? W_ZERO : R_ZERO];
+        if (zero->element && zero->element != given->is[i].element)
+            return refuse(reason, "integers and zeros differ in type");
+    }
+    return true;
+}
+
+static const int weights[] = {W, R, B, P, W_SCALE, W_ZERO, R_SCALE, R_ZERO};
+
+static int count_weights(const struct layer *layer)
+{
+    return layer->quantised ? 8 : layer->kind == KIND_LSTM ? 4 : 3;
+}
+
+bool recurrent_prepare(struct layer *layer, struct reason *reason)
+{
+    struct given given = {.layer = layer};
+    struct planned *planned = NULL;
+    for (int k = 0; k < count_weights(layer); k++)
+        if (!node_input(layer->node, (size_t)weights[k], &given.is[weights[k]], reason) ||
+            !check_weight(layer, weights[k], &given.is[weights[k]], reason))
+            return false;
+    if (!check_zeros(&given, reason))
+        return false;
+    const ecornn_status status =
+        plans_take(&layer->plans, layer->problem, layer->cell, layer->steps, layer->batch,
+                   find_params, &given, &planned);
+    free(given.real[0]);
+    free(given.real[1]);
+    if (status != ECORNN_OK)
+        return refuse_status(reason, status);
+    plans_return(&layer->plans, planned);
     return true;
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-static bool read_weights(struct given *given, ort_context *context, struct reason *reason)
+static bool read_inputs(struct run *run, struct given *given)
 {
-    const struct layer *const layer = given->layer;
-    const int64_t D = layer->directions, G = gates_of(layer), H = layer->hidden;
-    static const struct {
-        const char *name;
-        int input;
-        bool required;
-    } is[] = {{"W", W, true}, {"R", R, true}, {"B", B, false}, {"P", P, false}};
-    const int64_t size[][3] = {{D, G * H, layer->width}, {D, G * H, H}, {D, 2 * G * H}, {D, 3 * H}};
-    for (int k = 0; k < 4; k++) {
-        if (!layer_input(layer, context, is[k].input, &given->weight[k], reason) ||
-            !check_tensor(&given->weight[k], is[k].name, layer->element, size[k], k < 2 ? 3 : 2,
-                          reason))
-            return false;
-        if (is[k].required && !given->weight[k].element)
-            return refuse(reason, "it is not given %s", is[k].name);
-    }
-    return true;
-}
-
-static bool read_inputs(struct given *given, ort_context *context, struct reason *reason)
-{
-    const struct layer *const layer = given->layer;
+    const struct layer *const layer = run->layer;
     const bool first = layer->batch_first;
-    struct tensor *const x = &given->x;
-    if (!layer_input(layer, context, X, x, reason))
+    struct tensor *const x = &given->is[X];
+    if (!run_input(run, X, x, 0, NULL, 0))
         return false;
     if (x->element != layer->element || x->rank != 3 || x->size[2] != layer->width)
-        return refuse(reason, "X must have three dimensions, the last of %lld",
+        return refuse(&run->reason, "X must have three dimensions, the last of %lld",
                       (long long)layer->width);
-    const int64_t T = given->steps = x->size[first], N = given->batch = x->size[!first];
-    if (T < 0 || N < 0 || T > INT32_MAX / 2 || N > INT32_MAX / 2)
-        return refuse(reason, "X has %lld steps of %lld rows", (long long)T, (long long)N);
-    const int64_t D = layer->directions;
+    run->steps = x->size[first];
+    run->batch = x->size[!first];
+    const int64_t D = layer->directions, N = run->batch;
     const int64_t state[] = {first ? N : D, first ? D : N, layer->hidden};
-    if (!layer_input(layer, context, LENGTHS, &given->lengths, reason) ||
-        !check_tensor(&given->lengths, "sequence_lens", ORT_S32, &N, 1, reason))
+    if (!run_input(run, LENGTHS, &given->is[LENGTHS], ORT_S32, &N, 1))
         return false;
-    for (int k = 0; k < kinds[layer->kind].states; k++)
-        if (!layer_input(layer, context, INITIAL_H + k, &given->initial[k], reason) ||
-            !check_tensor(&given->initial[k], k ? "initial_c" : "initial_h", layer->element, state,
-                          3, reason))
+    for (int i = INITIAL_H; i < INITIAL_H + kinds[layer->kind].states; i++)
+        if (!run_input(run, i, &given->is[i], layer->element, state, 3))
             return false;
-    return read_weights(given, context, reason);
-}
-
-/* Memory of a run, cut into aligned pieces; counts first, with memory NULL. */
-struct cutter {
-    char *memory;
-    size_t used, alignment;
-};
-
-static void *cut(struct cutter *cutter, size_t bytes)
-{
-    const size_t begin =
-        (cutter->used + cutter->alignment - 1) / cutter->alignment * cutter->alignment;
-    cutter->used = begin + bytes;
-    return cutter->memory ? cutter->memory + begin : NULL;
+    for (int k = 0; !layer->packs && k < count_weights(layer); k++) {
+        struct tensor *const is = &given->is[weights[k]];
+        if (!run_input(run, weights[k], is, 0, NULL, 0) ||
+            !check_weight(layer, weights[k], is, &run->reason))
+            return false;
+    }
+    return check_zeros(given, &run->reason);
 }
 
 /* Copies [outer,a,b] blocks to [outer,b,a]. */
@@ -252,125 +318,59 @@ static void swap(void *to, const void *from, int64_t outer, int64_t a, int64_t b
                 memcpy((char *)to + (size_t)((o * b + j) * a + i) * bytes, in, bytes);
 }
 
-/* Arrays of a run whose order is not ONNX's. */
-struct turned {
-    void *y, *initial[2], *final[2];
-};
-
-struct run {
-    struct given given;
-    struct planned *planned;
-    struct params params;
-    ecornn_io io;
-    struct turned turned;
-    void *y, *final[2]; /* ONNX Runtime's */
-};
-
 /* With two directions, y is [T,N,D,H] here and [T,D,N,H] there, except batch-major; states are
  * [D,N,H] here and with layout 1 [N,D,H] there. */
-static void place(struct run *run, struct cutter *cutter)
+static bool compute(struct run *run, const struct given *given, void *y, void *const *final)
 {
-    const struct layer *const layer = run->given.layer;
-    const ecornn_sizes *const sizes = &run->planned->sizes;
-    const int64_t N = run->given.batch, D = layer->directions;
-    const bool turns = D == 2 && N > 1;
-    const size_t state = (size_t)(D * N * layer->hidden) * bytes_of_element(layer->element);
-    run->io.workspace = cut(cutter, sizes->workspace_bytes);
-    run->io.workspace_bytes = sizes->workspace_bytes;
-    if (!run->planned->weights && sizes->weight_bytes > 0)
-        run->io.weights = cut(cutter, sizes->weight_bytes);
-    if (turns && !layer->batch_first && run->y)
-        run->turned.y = cut(cutter, state * (size_t)run->given.steps);
-    for (int k = 0; k < kinds[layer->kind].states; k++) {
-        const bool both = turns && layer->batch_first;
-        if (both && run->given.initial[k].element)
-            run->turned.initial[k] = cut(cutter, state);
-        if (both && run->final[k])
-            run->turned.final[k] = cut(cutter, state);
-    }
-}
-
-static bool compute(struct run *run, struct reason *reason)
-{
-    const struct layer *const layer = run->given.layer;
-    const int64_t T = run->given.steps, N = run->given.batch, D = layer->directions;
-    const size_t bytes = (size_t)layer->hidden * bytes_of_element(layer->element);
-    const struct turned *const turned = &run->turned;
+    const struct layer *const layer = run->layer;
+    const int64_t T = run->steps, N = run->batch, D = layer->directions;
+    const bool turns = D == 2 && N > 1, turns_states = turns && layer->batch_first;
+    size_t bytes;
+    words_of_element(layer->element, &bytes);
+    const size_t row = (size_t)layer->hidden * bytes, state = (size_t)(D * N) * row;
     ecornn_io *const io = &run->io;
-    io->size = sizeof *io;
-    io->x = run->given.x.data;
-    io->lengths = run->given.lengths.data;
-    io->y = turned->y ? turned->y : run->y;
+    io->x = given->is[X].data;
+    io->lengths = given->is[LENGTHS].data;
+    io->y = y && turns && !layer->batch_first ? run_memory(run, state * (size_t)T) : y;
     for (int k = 0; k < kinds[layer->kind].states; k++) {
-        io->initial[k] = run->given.initial[k].data;
-        if (turned->initial[k]) {
-            swap(turned->initial[k], io->initial[k], 1, N, D, bytes);
-            io->initial[k] = turned->initial[k];
-        }
-        io->final[k] = turned->final[k] ? turned->final[k] : run->final[k];
+        const void *const initial = given->is[INITIAL_H + k].data;
+        void *const turned = turns_states && initial ? run_memory(run, state) : NULL;
+        if (turned)
+            swap(turned, initial, 1, N, D, row);
+        io->initial[k] = turned ? turned : initial;
+        io->final[k] = turns_states && final[k] ? run_memory(run, state) : final[k];
     }
-    const ecornn_status status = ecornn_forward(run->planned->plan, (int32_t)T, (int32_t)N, io);
-    if (status != ECORNN_OK)
-        return refuse_status(reason, status);
-    if (turned->y)
-        swap(run->y, turned->y, T, N, D, bytes);
+    if (!run_forward(run))
+        return false;
+    if (io->y != y)
+        swap(y, io->y, T, N, D, row);
     for (int k = 0; k < kinds[layer->kind].states; k++)
-        if (turned->final[k])
-            swap(run->final[k], turned->final[k], 1, D, N, bytes);
+        if (io->final[k] != final[k])
+            swap(final[k], io->final[k], 1, D, N, row);
     return true;
 }
 
-static bool take_outputs(struct run *run, ort_context *context, struct reason *reason)
+bool recurrent_run(struct run *run)
 {
-    const struct layer *const layer = run->given.layer;
-    const int64_t T = run->given.steps, N = run->given.batch;
-    const int64_t D = layer->directions, H = layer->hidden;
+    struct layer *const layer = run->layer;
+    struct given given = {.layer = layer};
+    void *y = NULL, *final[2] = {NULL};
+    size_t bytes;
+    words_of_element(layer->element, &bytes);
+    if (!read_inputs(run, &given))
+        return false;
     const bool first = layer->batch_first;
-    const int64_t y[] = {first ? N : T, first ? T : D, first ? D : N, H};
+    const int64_t T = run->steps, N = run->batch, D = layer->directions, H = layer->hidden;
+    const int64_t out[] = {first ? N : T, first ? T : D, first ? D : N, H};
     const int64_t state[] = {first ? N : D, first ? D : N, H};
-    if (!layer_output(layer, context, 0, y, 4, &run->y, reason))
+    if (!run_output(run, 0, &y, out, 4))
         return false;
     for (int k = 0; k < kinds[layer->kind].states; k++)
-        if (!layer_output(layer, context, 1 + k, state, 3, &run->final[k], reason))
+        if (!run_output(run, 1 + k, &final[k], state, 3))
             return false;
-    return true;
-}
-
-static bool run_planned(struct layer *layer, struct run *run, struct reason *reason)
-{
-    const struct planned *const planned = run->planned;
-    struct cutter cutter = {.alignment = planned->sizes.alignment};
-    run->io.weights = planned->weights;
-    if (!planned->weights) {
-        if (!find_params(&run->given, planned->plan, planned->sizes.param_count, &run->params))
-            return refuse(reason, "its parameters are not known");
-        run->io.params = run->params.at;
-        run->io.added = run->params.added;
-    }
-    place(run, &cutter);
-    const struct scratch scratch = scratch_take(&layer->plans, cutter.used);
-    if (!scratch.memory)
-        return refuse(reason, "no memory");
-    cutter = (struct cutter){.memory = scratch.memory, .alignment = cutter.alignment};
-    place(run, &cutter);
-    const bool done = compute(run, reason);
-    scratch_return(&layer->plans, scratch);
-    return done;
-}
-
-bool recurrent_run(struct layer *layer, ort_context *context, struct reason *reason)
-{
-    struct run run = {.given = {.layer = layer}};
-    if (!read_inputs(&run.given, context, reason) || !take_outputs(&run, context, reason))
-        return false;
-    const struct problem problem = {layer->problem,
-                                    (const ecornn_cell *const[]){layer->cell, NULL}};
-    const ecornn_status status =
-        plans_take(&layer->plans, &problem, run.given.steps, run.given.batch,
-                   layer->constant ? find_params : NULL, &run.given, &run.planned);
-    if (status != ECORNN_OK)
-        return refuse_status(reason, status);
-    const bool done = run_planned(layer, &run, reason);
-    plans_return(&layer->plans, run.planned);
-    return done;
+    const size_t turned = D == 2 ? (size_t)((T + 4) * D * N * H) * bytes : 0;
+    const bool begun = run_begin(run, find_params, &given, turned);
+    free(given.real[0]);
+    free(given.real[1]);
+    return begun && compute(run, &given, y, final);
 }

@@ -2,12 +2,12 @@
  * Writes texts of cells.  A line of the text that has parameters is named by the letter that the
  * built-in cell has for it, so that weights are found by one table for all texts.
  */
-#include "ort/text.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "ort/layer.h"
 
 /* An activation of ONNX: its formula, with A and B for its numbers, and their defaults. */
 static const struct activation {
@@ -70,13 +70,15 @@ bool read_activations(const struct node *node, int directions, struct equations 
                       struct reason *reason)
 {
     char names[MOST_TEXT] = "", other[128];
-    size_t bytes = 0;
     struct numbers alpha = {.next = 0}, beta = {.next = 0};
+    size_t bytes = sizeof names, alphas = sizeof alpha.value, betas = sizeof beta.value;
     const int each = KIND_RNN - equations->kind + 1;
-    if (!node_text(node, "activations", ORT_STRINGS, names, &bytes, reason) ||
-        !node_floats(node, "activation_alpha", alpha.value, 8, &alpha.count, reason) ||
-        !node_floats(node, "activation_beta", beta.value, 8, &beta.count, reason))
+    if (!node_list(node, "activations", ORT_STRINGS, names, &bytes, reason) ||
+        !node_list(node, "activation_alpha", ORT_FLOATS, alpha.value, &alphas, reason) ||
+        !node_list(node, "activation_beta", ORT_FLOATS, beta.value, &betas, reason))
         return false;
+    alpha.count = alphas / sizeof(float);
+    beta.count = betas / sizeof(float);
     const char *name = names;
     for (int i = 0; i < each * directions; i++) {
         char *const text = i < each ? equations->activation[i] : other;
@@ -183,9 +185,9 @@ static void say_rnn(struct writer *writer)
 /* The built-in cell with these equations, or NULL. */
 static const char *builtin(const struct equations *equations)
 {
-    const enum kind kind = equations->kind;
+    const int kind = equations->kind;
     bool is_default = true;
-    for (int i = 0; i <= KIND_RNN - (int)kind; i++) {
+    for (int i = 0; i <= KIND_RNN - kind; i++) {
         char text[128];
         write_activation(find_activation(defaults[kind][i]), 0, 0, text, sizeof text);
         is_default &= strcmp(text, equations->activation[i]) == 0;

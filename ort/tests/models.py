@@ -13,8 +13,9 @@ from onnx import helper
 NAME = "EcornnExecutionProvider"
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 STATES = {"LSTM": ["initial_h", "initial_c"], "GRU": ["initial_h"], "RNN": ["initial_h"]}
-INPUTS = ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"]
-WEIGHTS = ("W", "R", "B", "P")
+INPUTS = ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P", "W_scale", "W_zero_point",
+          "R_scale", "R_zero_point"]
+WEIGHTS = ("W", "R", "B", "P", "W_scale", "W_zero_point", "R_scale", "R_zero_point")
 
 
 def plugin() -> str:
@@ -58,21 +59,24 @@ def draw(rng, op: str, T: int, N: int, I: int, H: int, D: int, given=()) -> dict
     return arrays
 
 
-def node_model(op: str, arrays: dict, constants=WEIGHTS, outputs=3, **attributes) -> onnx.ModelProto:
-    """One node.  Its inputs are arrays, those in constants initialisers; all sizes are dynamic but
-    the last of X, W and R."""
-    H = arrays["R"].shape[-1]
+def node_model(op: str, arrays: dict, constants=WEIGHTS, outputs=3, static: bool = False, **attributes
+               ) -> onnx.ModelProto:
+    """One node.  Its inputs are arrays, those in constants initialisers; unless static, all sizes are
+    dynamic but the last of X, W and R."""
+    quantised = op == "DynamicQuantizeLSTM"
+    H = arrays["R"].shape[-1] // (4 if quantised else 1)
     names = [name if name in arrays else "" for name in INPUTS]
     while not names[-1]:
         names.pop()
     if isinstance(outputs, int):
-        outputs = ["Y", "Y_h", "Y_c"][:min(outputs, 1 + len(STATES[op]))]
-    node = helper.make_node(op, names, outputs, name="the node", hidden_size=H, **attributes)
+        outputs = ["Y", "Y_h", "Y_c"][:min(outputs, 1 + len(STATES.get(op, "hc")))]
+    node = helper.make_node(op, names, outputs, name="the node", hidden_size=H,
+                            domain="com.microsoft" if quantised else "", **attributes)
     kind = helper.np_dtype_to_tensor_dtype
 
     def info(name):
         array = arrays[name]
-        shape = [None] * (array.ndim - 1) + [array.shape[-1] if name in "XWR" else None]
+        shape = array.shape if static else [None] * (array.ndim - 1) + [array.shape[-1] if name in "XWR" else None]
         return helper.make_tensor_value_info(name, kind(array.dtype), shape)
 
     element = kind(arrays["X"].dtype)
@@ -80,7 +84,29 @@ def node_model(op: str, arrays: dict, constants=WEIGHTS, outputs=3, **attributes
         [node], "graph", [info(name) for name in arrays if name not in constants],
         [helper.make_tensor_value_info(name, element, None) for name in outputs if name],
         [onnx.numpy_helper.from_array(arrays[name], name) for name in arrays if name in constants])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    sets = [helper.make_opsetid("", 22)] + [helper.make_opsetid("com.microsoft", 1)] * quantised
+    return helper.make_model(graph, opset_imports=sets, ir_version=10)
+
+
+def quantise(arrays: dict, kind=np.int8, by_row: bool = True) -> dict:
+    """The arrays of a DynamicQuantizeLSTM from those of an LSTM; W and R become those that its
+    integers mean."""
+    made = {}
+    for name in ("W", "R"):
+        real = arrays[name].swapaxes(1, 2)
+        axis = 1 if by_row else (1, 2)
+        low, high = real.min(axis, keepdims=True), real.max(axis, keepdims=True)
+        if kind is np.int8:
+            scale, zero = np.maximum(-low, high) / 127, np.zeros_like(low)
+        else:
+            scale = (np.maximum(high, 0) - np.minimum(low, 0)) / 255
+            zero = np.round(-np.minimum(low, 0) / scale)
+        integers = np.clip(np.round(real / scale) + zero, np.iinfo(kind).min, np.iinfo(kind).max).astype(kind)
+        arrays[name] = ((integers - zero) * scale).astype(np.float32).swapaxes(1, 2).copy()
+        flat = (len(real), -1) if by_row else (len(real),)
+        made |= {name: integers, name + "_scale": scale.reshape(flat).astype(np.float32),
+                 name + "_zero_point": zero.reshape(flat).astype(kind)}
+    return arrays | made
 
 
 def feeds(session, arrays: dict) -> dict:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import GATES, STATES, WEIGHTS, close, draw, feeds, node_model, own, theirs
+from models import GATES, STATES, WEIGHTS, close, draw, feeds, node_model, own, quantise, theirs
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 GIVEN = [(), ("B",), ("B", "initial_h"), ("B", "sequence_lens"), ("sequence_lens", "initial_h", "initial_c"),
@@ -128,3 +128,51 @@ def test_empty(op):
     arrays |= draw(np.random.default_rng(6), op, 3, 0, 3, 4, 2, STATES[op])
     Y, *states = session.run(None, feeds(session, arrays))
     assert Y.shape == (3, 2, 0, 4) and all(state.shape == (2, 0, 4) for state in states)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("op", GATES)
+def test_static(op, direction):
+    """With T and N in the graph weights are packed when the session is made, and ONNX Runtime drops its own."""
+    given = ["B", "sequence_lens", *STATES[op], *(["P"] if op == "LSTM" else [])]
+    for T, N in ((1, 1), (5, 3)):
+        arrays = draw(np.random.default_rng(7), op, T, N, 6, 9, DIRECTIONS[direction], given)
+        both(op, arrays, direction=direction, static=True)
+        both(op, arrays, (*WEIGHTS, "initial_h"), direction=direction, static=True)  # which is then not dropped
+
+
+def test_types():
+    """F64 and BF16 nodes, which ONNX Runtime's own provider lacks, are near F32."""
+    arrays = draw(np.random.default_rng(8), "GRU", 6, 3, 8, 16, 1, ["B", "initial_h"])
+    expected = theirs(node_model("GRU", arrays)).run(None, {n: arrays[n] for n in ("X", "initial_h")})
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    session = own(node_model("GRU", wide))
+    for one, other in zip(session.run(None, feeds(session, wide)), expected):
+        assert one.dtype == np.float64
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("by_row", [True, False], ids=["rows", "tensor"])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+def test_quantised(direction, by_row, kind, static):
+    """DynamicQuantizeLSTM in F32 is the LSTM that its integers mean; by default it computes in int8, and is
+    nearer to that than ONNX Runtime's own, which rounds X for a whole matrix."""
+    D = DIRECTIONS[direction]
+    real = draw(np.random.default_rng(9), "LSTM", 9, 2, 32, 48, D, ["B", "initial_h", "initial_c", "P"])
+    integers = quantise(real, kind, by_row)
+    expected = theirs(node_model("LSTM", real, direction=direction)).run(
+        None, {name: real[name] for name in ("X", "initial_h", "initial_c")})
+    model = node_model("DynamicQuantizeLSTM", integers, static=static, direction=direction)
+    inputs = {name: real[name] for name in ("X", "initial_h", "initial_c")}
+    close(own(model, precision="f32").run(None, inputs), expected)
+
+    def error(session):
+        Y = session.run(None, inputs)[0]
+        return np.sqrt(np.mean((Y - expected[0]) ** 2) / np.mean(expected[0] ** 2))
+
+    if kind is np.uint8 and by_row:  # ONNX Runtime's own has none
+        assert 1e-5 < error(own(model)) < 0.01
+    else:
+        assert 1e-5 < error(own(model)) < error(theirs(model)) < 0.01

@@ -180,7 +180,7 @@ def test_unknown_sizes(capfd):
     ("X", (3, 2, 4, 1), "X must have three dimensions"),
     ("W", (1, 20, 3), "W"), ("W", (2, 20, 4), "dimension 0 of W is 2, must be 1"),
     ("R", (1, 24, 5), "dimension 1 of R is 24, must be 20"), ("B", (1, 20), "dimension 1 of B is 20, must be 40"),
-    ("B", (40,), "B has 1 dimensions, must have 2"), ("P", (1, 16), "dimension 1 of P is 16, must be 15"),
+    ("B", (40,), "B is of ONNX.s type 1 with 1 dimensions, must be 1 with 2"), ("P", (1, 16), "dimension 1 of P is 16, must be 15"),
     ("initial_h", (1, 3, 5), "dimension 1 of initial_h is 3, must be 2"),
     ("initial_c", (2, 2, 5), "dimension 0 of initial_c is 2, must be 1"),
     ("sequence_lens", (3,), "dimension 0 of sequence_lens is 3, must be 2"),
