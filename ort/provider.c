@@ -160,8 +160,11 @@ static ort_status *consider(const struct provider *provider, const ort_node *han
             node.name, reason.text);
         return NULL;
     }
-    say(provider, ORT_INFO, "ecornn takes %s '%s': %s", node.operator_name, node.name,
-        layer->problem);
+    say(provider, ORT_INFO, "ecornn takes %s '%s': %s%s", node.operator_name, node.name,
+        layer->problem,
+        layer->packs      ? ", packs weights now"
+        : layer->constant ? ", packs weights once"
+                          : "");
     const struct ort_fusion fusion = {ORT_VERSION, layer->packs};
     layer_free(layer);
     return provider->ep->take_nodes(support, &handle, 1, &fusion);

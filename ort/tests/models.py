@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 from onnx import helper
 
+VERSION = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 NAME = "EcornnExecutionProvider"
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 STATES = {"LSTM": ["initial_h", "initial_c"], "GRU": ["initial_h"], "RNN": ["initial_h"]}

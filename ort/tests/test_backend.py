@@ -26,6 +26,8 @@ def cases():
 
 @pytest.mark.parametrize("case", cases())
 def test_case(case):
+    if "linear_attention" in case.name and models.VERSION < (1, 32):
+        pytest.skip("ONNX Runtime 1.32 has LinearAttention of ONNX")
     session = models.own(case.model, only=not case.name.endswith(LEFT))
     for inputs, outputs in case.data_sets:
         feeds = {each.name: np.asarray(array) for each, array in zip(session.get_inputs(), inputs)}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import GATES, STATES, WEIGHTS, close, draw, feeds, node_model, own, quantise, theirs
+from models import GATES, STATES, VERSION, WEIGHTS, close, draw, feeds, node_model, own, quantise, theirs
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 GIVEN = [(), ("B",), ("B", "initial_h"), ("B", "sequence_lens"), ("sequence_lens", "initial_h", "initial_c"),
@@ -59,7 +59,7 @@ ACTIVATIONS = ["Affine", "Elu", "HardSigmoid", "LeakyRelu", "Relu", "ScaledTanh"
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("op", GATES)
 def test_activations(op, name):
-    """Each as every gate, with its default numbers and with others."""
+    """Each as every gate, with its default numbers, if ONNX has them, and with others."""
     count = {"LSTM": 3, "GRU": 2, "RNN": 1}[op]
     arrays = draw(np.random.default_rng(4), op, 3, 2, 4, 5, 1, ["B"])
     numbers = {"Affine": (0.5, -0.25), "Elu": (0.7,), "HardSigmoid": (0.3, 0.4), "LeakyRelu": (-0.2,),
@@ -71,9 +71,9 @@ def test_activations(op, name):
             ours, other = own(node_model(op, arrays, activations=listed)), theirs(
                 node_model(op, arrays, activations=listed, activation_alpha=[1.0]))
             close(ours.run(None, feeds(ours, arrays)), other.run(None, feeds(other, arrays)))
-        elif name not in ("Affine", "ScaledTanh"):  # for which ONNX has no defaults
+        elif name not in ("Affine", "ScaledTanh") and not (op == "RNN" and numbers and VERSION <= (1, 23)):
             both(op, arrays, activations=listed)
-        if numbers:
+        if numbers and (op != "RNN" or VERSION > (1, 23)):  # whose RNN reads none
             more = {"activation_beta": numbers[1:]} if numbers[1:] else {}
             both(op, arrays, activations=listed, activation_alpha=numbers[:1], **more)
 

@@ -126,9 +126,11 @@ def test_precision(op, precision, error):
     ({"threads": "-1"}, "option threads is '-1', must be 0"), ({"threads": "2x"}, "option threads is '2x'"),
     ({"threads": "99999999999999999999"}, "option threads"), ({"weights": "bf16"}, "no option 'weights'"),
 ])
-def test_wrong_options(options, text):
-    with pytest.raises(Exception, match=text):
+def test_wrong_options(capfd, options, text):
+    """Python of ONNX Runtime 1.23 prints the reason and tries again without the plug-in."""
+    with pytest.raises(Exception) as refused:
         own(node_model("LSTM", lstm()), **options)
+    assert text in str(refused.value) + capfd.readouterr().out
 
 
 # ---- what is left to others --------------------------------------------------------------------------------

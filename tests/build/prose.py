@@ -47,7 +47,7 @@ COUNTS = {
     "lines of lib, common, cpu, gpu, include, tools":
         (78161, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (13353, 12000, ["tracked lines", "python/ecornn"]),
-    "lines of ort, the plug-in for ONNX Runtime": (2132, 1500, ["tracked lines", "ort/*.[ch]"]),
+    "lines of ort, the plug-in for ONNX Runtime": (2135, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
         (38325, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
