@@ -8,7 +8,7 @@
 
 /* ---- courses --------------------------------------------------------------------------------- */
 
-enum { PAUSE = ECO_OP_KINDS };
+enum { PAUSE = ECO_OP_KINDS, NONE };
 
 static const struct eco_course forward = {4, 3, {ECO_GATHER, ECO_INPUT, ECO_STEP, ECO_KEEP}};
 
@@ -69,6 +69,13 @@ static bool does(const struct eco_tape *tape, int later, int kind, int i)
     }
 }
 
+/* Steps of a wavefront's layers share a launch if they are in one level: a layer that copies no
+ * input pauses while others do. */
+static bool pauses(const struct eco_tape *tape, int later, int kind)
+{
+    return tape->wavefront && !tape->backward && kind == ECO_GATHER && later && tape->gathers[0];
+}
+
 static struct eco_course course_of(const struct eco_tape *tape, int later, int d)
 {
     const struct eco_course *all = !tape->backward         ? &forward
@@ -77,8 +84,10 @@ static struct eco_course course_of(const struct eco_tape *tape, int later, int d
                                                            : &second;
     struct eco_course course = {0};
     for (int i = 0; i < all->length; i++) {
-        const int kind = all->kind[i];
-        if (!does(tape, later, kind, i))
+        const int kind = does(tape, later, all->kind[i], i)  ? all->kind[i]
+                         : pauses(tape, later, all->kind[i]) ? PAUSE
+                                                             : NONE;
+        if (kind == NONE)
             continue;
         course.kind[course.length++] = (uint8_t)kind;
         if (i < all->whole)
@@ -104,9 +113,10 @@ void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
         /* Not if the input is gathered chunk by chunk, or with two directions in lockstep. */
         const bool groups = request->gpu.weights_chunks > 1 && problem->D == 1;
         tape->group[later] = groups && !tape->gathers[later] ? request->gpu.weights_chunks : 1;
+    }
+    for (int later = 0; later < 2 && later < problem->L; later++)
         for (int d = 0; d < problem->D; d++)
             tape->course[later][d] = course_of(tape, later, d);
-    }
     eco_tape_resize(tape, problem->T);
 }
 
@@ -136,7 +146,7 @@ bool eco_tape_is_behind(const struct eco_tape *tape, const struct eco_op *op)
 {
     if (tape->backward)
         return op->kind == ECO_D_STEP && op->layer < tape->problem->L - 1;
-    return (op->kind == ECO_GATHER || op->kind == ECO_INPUT) && op->layer > 0;
+    return (op->kind == ECO_GATHER || op->kind == PAUSE || op->kind == ECO_INPUT) && op->layer > 0;
 }
 
 /* ---- a walk ---------------------------------------------------------------------------------- */

@@ -38,13 +38,15 @@ struct size {
     double m, n, k;
 };
 
-/* Full F32: split operands, or plain multiply-adds. */
+/* Full F32: split operands, or plain multiply-adds; few rows take as long as reading the matrix. */
 static double full_time(const struct eco_problem *problem, const struct eco_caps *caps,
                         struct size size)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const enum eco_use use = eco_gpu_use(problem, ECO_FORCE_EMULATED_F32);
-    const double fma = rates->full_launch + size.m * size.n * size.k / rates->full_multiply_adds;
+    const double read = size.kind == ECO_TN ? 0 : size.n * size.k * rates->cublas_step_many_rows[0],
+                 fma = rates->full_launch +
+                       fmax(size.m * size.n * size.k / rates->full_multiply_adds, read);
     const struct eco_emulated_size whole = {(int32_t)size.m, (int32_t)size.n, (int32_t)size.k};
     if (!caps->gpu.splits || use == ECO_USE_NEVER || size.k < ECO_EMULATED_LEAST_TERMS ||
         size.m * size.n > INT32_MAX)
