@@ -2,8 +2,9 @@
 
 `ecornn` has the package and the library for CPUs in one file: OpenBLAS is linked into it, under
 names that nobody else sees, and GCC's libgomp lies beside it.  `ecornn-cu13` (or cu12) has the
-module for GPUs; NVIDIA's libraries come from NVIDIA's own packages.  Both are for every Python from
-3.9 on: nothing in them is compiled against Python.
+module for GPUs; NVIDIA's libraries come from NVIDIA's own packages.  `ecornn-onnxruntime` has the
+plug-in for ONNX Runtime.  All are for every Python from 3.9 on: nothing in them is compiled against
+Python.
 """
 
 from __future__ import annotations
@@ -36,6 +37,22 @@ NVIDIA = {
         ["cublas/lib", "cuda_nvrtc/lib"],
     ),
 }
+PLUGIN_TEXT = '''"""The plug-in of ecornn for ONNX Runtime 1.23 and later:
+
+onnxruntime.register_execution_provider_library("ecornn", ecornn_onnxruntime.get_library_path())
+"""
+from pathlib import Path
+
+
+def get_library_path() -> str:
+    """The library that ONNX Runtime loads."""
+    return str(Path(__file__).parent / "lib" / "ecornn-ort.so")
+
+
+def get_ep_name() -> str:
+    """The name of its execution provider: ep_name of its devices."""
+    return "EcornnExecutionProvider"
+'''
 MODULE_TEXT = '''"""The module for NVIDIA GPUs of ecornn: lib/ecornn-cuda.so, which ecornn finds by itself."""
 '''
 
@@ -140,18 +157,38 @@ def module_wheel(options: argparse.Namespace) -> Path:
     return pack.write(Path(options.out), name, options.version, files, about)
 
 
+def plugin_wheel(options: argparse.Namespace) -> Path:
+    """The wheel `ecornn-onnxruntime`, which runs the library of `ecornn`."""
+    work = Path(options.work)
+    plugin, exported = work / "ecornn-ort.so", work / "ort.map"
+    exported.write_text("{ global: CreateEpFactories; ReleaseEpFactory; local: *; };\n")
+    beside = [str(work / "libecornn.so.0"), "-Wl,-rpath,$ORIGIN/../../ecornn/lib"]
+    link.link(plugin, [*map(in_libs, options.ort)], exported, beside, options.cc)
+    files = {"ecornn_onnxruntime/__init__.py": PLUGIN_TEXT.encode()}
+    files["ecornn_onnxruntime/lib/ecornn-ort.so"] = plugin.read_bytes()
+    about = {"licenses/COPYING": (ROOT / "COPYING").read_bytes()}
+    summary = "Recurrent nodes of ONNX Runtime by ecornn"
+    # Not onnxruntime: its GPU packages have other names.
+    about["METADATA"] = pack.metadata(
+        "ecornn-onnxruntime", options.version,
+        fields(summary, "Apache-2.0", [f"ecornn=={options.version}"], ["COPYING"]),
+        (ROOT / "doc" / "guide" / "onnxruntime.md").read_text(),
+    )  # fmt: skip
+    return pack.write(Path(options.out), "ecornn-onnxruntime", options.version, files, about)
+
+
 def audit(wheel: Path, most: int) -> None:
     """Stops where the wheel does not run where its tag says, or is too large.
 
-    NVIDIA's libraries are in wheels of NVIDIA, which METADATA asks for: only those may be missing.
+    NVIDIA's libraries and ours are in wheels that METADATA asks for: only those may be missing.
     """
     shown = json.loads(link.run(*fetch.auditwheel(), "show", "--json", wheel))
-    outside = {name for name in shown["external_libs"] if not re.match(r"libcublas(Lt)?\.so", name)}
+    outside = {name for name in shown["external_libs"] if not re.match(r"lib(cublas(Lt)?|ecornn)\.so", name)}
     outside |= {
         name
         for libraries in shown["policy_upgrades"].values()
         for name in libraries.get("libs_to_eliminate", [])
-        if not re.match(r"libcublas(Lt)?\.so", name)
+        if not re.match(r"lib(cublas(Lt)?|ecornn)\.so", name)
     }
     oldest = tuple(map(int, re.findall(r"\d+", shown["sym_tag"])[:2]))
     if outside or oldest > link.OLDEST or shown["unsupported_isa"]:
@@ -179,6 +216,7 @@ def main() -> None:
     parser.add_argument("--library", required=True, type=shlex.split, help="its parts, .la")
     parser.add_argument("--torch", required=True, type=shlex.split, help="its parts, .lo")
     parser.add_argument("--jax", required=True, type=shlex.split, help="its parts, .lo")
+    parser.add_argument("--ort", required=True, type=shlex.split, help="its parts, .lo")
     parser.add_argument("--module", default=[], type=shlex.split, help="its parts, .lo and .la")
     parser.add_argument("--cuda", default="", help="folder of CUDA's libraries")
     options = parser.parse_args()
@@ -189,6 +227,7 @@ def main() -> None:
         unfit(f"the build has {flag[0]}")
     options.blas = options.blas or str(link.library_file(options.cc, "libopenblas.a"))
     audit(library_wheel(options), MOST["ecornn"])
+    audit(plugin_wheel(options), MOST["ecornn"])
     if options.module:
         audit(module_wheel(options), MOST["module"])
 
