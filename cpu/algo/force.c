@@ -64,6 +64,8 @@ void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
         eco_choice_write(ECO_FORCE_FUSE, request->fuse_input, text);
         eco_choice_write(ECO_FORCE_COPY, request->cpu.threads > 0, text);
     }
+    if (plan->problem.cell->recipe.matrix)
+        eco_choice_write(ECO_FORCE_PRODUCTS, request->cpu.block_steps > 0, text);
     if (request->cpu.lanes > 0 && plan->problem.weight_type == ECORNN_BF16)
         eco_choice_write(ECO_FORCE_WIDE, request->cpu.wide, text);
     eco_force_write(&plan->problem.force, true, text);

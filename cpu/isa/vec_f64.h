@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+enum { VEC_REGISTERS = 16 };
 enum { VEC_LANES = 1 };
 typedef double real;
 typedef double vec;

@@ -8,12 +8,53 @@
 #include "cpu/cpu.h"
 #include "cpu/matrix/run.h"
 
+/* ---- spans, or step by step ------------------------------------------------------------------ */
+
+/* Has the rule a number for a gate, and one outer product with a scale of its own? */
+static bool has_spans(const struct ecornn_cell *cell)
+{
+    const struct eco_matrix_rule *rule = &cell->rule;
+    return (rule->decay < 0 || cell->recipe.kind[rule->decay] == ECO_KIND_NUMBER) &&
+           (rule->read < 0 || (rule->scale >= 0 && rule->other < 0));
+}
+
+/* Multiply-adds of a step of a head, as measured: for each number of S, and for each row and
+ * column.
+ */
+static double operations(const struct eco_problem *problem, bool spans)
+{
+    static const struct {
+        double number, more_number, side, more_side; /* more: of a rule that reads S */
+    } cost[2][2] = {{{3.3, 1.1, 75, 0}, {2, 1, 120, 60}}, {{24, 4, 325, 0}, {6, 4, 600, 300}}};
+    const int32_t K = problem->key,
+                  V = (int32_t)eco_matrix_padded((size_t)eco_problem_head(problem));
+    const double reads = problem->cell->rule.read >= 0;
+    const int k = problem->training;
+    return (cost[k][spans].number + reads * cost[k][spans].more_number) * K * V +
+           (cost[k][spans].side + reads * cost[k][spans].more_side) * (K + V);
+}
+
+/* Spans change bits with their bounds, so not if those should be independent of other steps. */
+static bool takes_spans(const struct eco_problem *problem)
+{
+    enum { LEAST = ECO_MATRIX_SPAN / 2 };
+    const bool all = problem->saving.policy == ECO_SAVE_ALL;
+    const int32_t steps =
+        all || problem->T < problem->saving.every ? problem->T : problem->saving.every;
+    const bool best = !problem->row_invariant && !problem->states && steps >= LEAST &&
+                      operations(problem, true) < operations(problem, false);
+    return has_spans(problem->cell) && eco_forced(problem, ECO_FORCE_PRODUCTS, best);
+}
+
 /* Backward computes a chunk again from what forward kept before it, so both have the same. */
 static const char *force_refuses(const struct eco_problem *problem)
 {
     const int32_t chunk = eco_forced(problem, ECO_FORCE_CHUNK, ECO_MATRIX_STEPS);
     if (eco_force_unfit(&problem->force, eco_algo_matrix.name) != NULL)
         return "ECORNN_FORCE asks for what is no choice of it";
+    if (eco_forced(problem, ECO_FORCE_PRODUCTS, false) > has_spans(problem->cell))
+        return "ECORNN_FORCE: products is 1, but a gate is a vector or an outer product has no "
+               "value";
     if (chunk > ECO_MATRIX_STEPS)
         return "ECORNN_FORCE: chunk is more than 256";
     return eco_forced(problem, ECO_FORCE_CHUNK_BACK, chunk) != chunk
@@ -34,18 +75,19 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* S is kept before each chunk: before every K-th step if that is asked for, else so that the states
- * of a chunk's steps over a block fill at most half of a second-level cache. */
+/* S is kept before each chunk: before every K-th step if that is asked for, else before every span,
+ * or so that the states of a chunk's steps over a block fill at most half of a second-level cache.
+ */
 static int32_t chunk_of(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { LEAST = 8, MOST = 32 };
+    enum { LEAST = 8, MOST = ECO_MATRIX_SPAN };
     const struct eco_saving *saving = &problem->saving;
     const size_t step = (size_t)problem->key * ECO_MATRIX_COLUMNS *
                         eco_type_bytes(eco_type_sum(problem->type)),
                  fit = caps->cpu.cache_bytes / 2 / step;
-    const int32_t usual = fit < LEAST  ? LEAST
-                          : fit < MOST ? (int32_t)fit
-                                       : MOST,
+    const int32_t usual = takes_spans(problem) || fit >= MOST ? MOST
+                          : fit < LEAST                       ? LEAST
+                                                              : (int32_t)fit,
                   every = saving->policy == ECO_SAVE_ALL ? usual : saving->every,
                   most = every < ECO_MATRIX_STEPS ? every : ECO_MATRIX_STEPS,
                   chunk = eco_forced(problem, ECO_FORCE_CHUNK, most);
@@ -106,6 +148,7 @@ static struct eco_size place(struct eco_matrix_room *room, const struct eco_layo
     room->value_row = eco_matrix_padded((size_t)room->values);
     room->blocks = (int32_t)(room->value_row / columns);
     const size_t chunk = (size_t)room->chunk;
+    const bool spans = layout->request.cpu.block_steps > 0;
     const struct eco_size state = eco_size_mul(eco_size_of(room->value_row), keys);
     place_nodes(room, problem->cell, &end);
     place_kept(room, problem->cell, state);
@@ -117,7 +160,16 @@ static struct eco_size place(struct eco_matrix_room *room, const struct eco_layo
     room->state = take(&end, keys, room->value_row);
     const bool states = backward || problem->states;
     room->states = take(&end, states ? chunk * columns : 0, keys);
-    room->u = take(&end, backward ? chunk : 0, columns);
+    room->spans = spans;
+    room->u = take(&end, backward || spans ? chunk : 0, columns);
+    room->d = take(&end, spans ? chunk : 0, columns);
+    for (int k = 0; k < ECO_MATRIX_PAIRS; k++)
+        room->pairs[k] = take(&end, spans && (backward || k < DASKED) ? chunk : 0, ECO_MATRIX_SPAN);
+    for (int k = 0; k < ECO_MATRIX_GATES; k++)
+        room->gates[k] = take(&end, spans ? chunk : 0, 1);
+    room->work = take(&end, spans ? 3 * ECO_MATRIX_SPAN : 0, columns);
+    room->turned = take(&end, spans ? columns : 0, room->key_row);
+    room->other_dstate = take(&end, spans && backward ? keys : 0, room->value_row);
     room->dstate = take(&end, backward ? keys : 0, room->value_row);
     for (int k = 0; k < ECO_MATRIX_TERMS; k++)
         room->term[k] = take(&end, backward ? chunk : 0, room->key_row);
@@ -157,25 +209,22 @@ static void sizes(struct eco_layout *layout)
 static void request(const struct eco_problem *problem, const struct eco_caps *caps,
                     struct eco_layout_request *request)
 {
-    *request = (struct eco_layout_request){.plain = true,
-                                           .sizes = sizes,
-                                           .cpu.run_threads = caps->threads,
-                                           .chunk = chunk_of(problem, caps),
-                                           .chunk_backward = chunk_of(problem, caps)};
+    *request =
+        (struct eco_layout_request){.plain = true,
+                                    .sizes = sizes,
+                                    .cpu.run_threads = caps->threads,
+                                    .cpu.block_steps = takes_spans(problem) ? ECO_MATRIX_SPAN : 0,
+                                    .chunk = chunk_of(problem, caps),
+                                    .chunk_backward = chunk_of(problem, caps)};
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* Operations on states: about four a number forward, and twelve more backward. */
-static double operations(const struct eco_problem *problem)
-{
-    const double numbers = (double)problem->T * problem->N * problem->key * problem->H;
-    return numbers * (problem->training ? 16 : 4);
-}
-
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return operations(problem) / (caps->flops / 2) / threads_of(problem, caps->threads);
+    const double steps = (double)problem->T * problem->N * problem->heads;
+    return steps * operations(problem, takes_spans(problem)) / (caps->flops / 2) /
+           threads_of(problem, caps->threads);
 }
 
 /* ---- run ------------------------------------------------------------------------------------- */

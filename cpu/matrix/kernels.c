@@ -12,6 +12,9 @@
 
 #include "cpu/isa/vec.h"
 #include "cpu/isa/vec_sums.h"
+#ifndef ECO_VEC_F64_H
+#include "cpu/isa/vec_transpose.h"
+#endif
 
 enum { COLUMNS = ECO_MATRIX_COLUMNS, VECS = COLUMNS / VEC_LANES };
 enum { UNROLLED = VEC_LANES > 1 ? VECS : 1 }; /* double is for checking */

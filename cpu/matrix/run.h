@@ -16,10 +16,16 @@
 
 enum { ECO_MATRIX_STEPS = 256 }; /* of a chunk, at most */
 enum { ECO_MATRIX_TERMS = 6 };   /* decay, read, scale, other, key, query */
+enum { ECO_MATRIX_SPAN = 32 };   /* steps of a span (span.inc), at most */
+
+/* What spans have of pairs of steps and of gates, and its gradients, which come last. */
+enum { RATIO, ASKS, HEARS, ASKED, HEARD, DASKED, DHEARD, ECO_MATRIX_PAIRS };
+enum { AFTER, BEFORE, DAFTER, ECO_MATRIX_GATES };
 
 /* The scratch of a thread, by offsets in numbers of sums. */
 struct eco_matrix_room {
     int32_t chunk, blocks; /* steps of a chunk; blocks of columns */
+    bool spans;            /* steps go in spans where they can */
     int32_t heads, keys, values;
     int32_t width[ECO_KIND_MATRIX + 1]; /* numbers of a head in a value, by enum eco_kind */
     size_t key_row, value_row;          /* padded */
@@ -29,9 +35,14 @@ struct eco_matrix_room {
     size_t carried[ECO_MAX_STATES]; /* a state of numbers, keys or values between chunks, [row] */
     size_t held;                    /* gradient of the final y, [value_row] */
     size_t state, dstate;           /* S and its gradient, [blocks,K,columns] */
-    size_t states, u;               /* of a block: [chunk,K,columns], [chunk,columns] */
+    size_t states, u, d;            /* of a block: [chunk,K,columns], [chunk,columns] */
     size_t term[ECO_MATRIX_TERMS];  /* gradients of the terms, [chunk,key_row] */
     size_t dvalue;                  /* [chunk,value_row] */
+    size_t pairs[ECO_MATRIX_PAIRS]; /* of spans: [chunk,ECO_MATRIX_SPAN] */
+    size_t gates[ECO_MATRIX_GATES]; /* [chunk] */
+    size_t work;                    /* three times [ECO_MATRIX_SPAN,columns] */
+    size_t turned;                  /* transposed rows, [columns,key_row] */
+    size_t other_dstate;            /* as dstate; chunks alternate */
     size_t numbers;                 /* of all */
     size_t kept;                    /* of a head before a chunk, in the reserve */
     size_t kept_state[ECO_MAX_STATES]; /* of which are S and the others */

@@ -16,7 +16,7 @@ common/ref/      : include/ common/cell/ common/problem.h common/backend.h commo
 common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 cpu/isa/         : include/ common/                                                       : omp.h cblas cuda
 cpu/attention/   : include/ common/ cpu/cpu.h cpu/isa/vec.h                               : immintrin omp.h cblas cuda
-cpu/matrix/      : include/ common/ cpu/cpu.h cpu/isa/vec.h cpu/isa/vec_sums.h         : immintrin omp.h cblas cuda
+cpu/matrix/      : include/ common/ cpu/cpu.h cpu/isa/vec.h cpu/isa/vec_sums.h cpu/isa/vec_transpose.h         : immintrin omp.h cblas cuda
 cpu/run/         : include/ common/ config.h cpu/cpu.h cpu/isa/isa.h cpu/attention/attention.h cpu/matrix/matrix.h : cuda
 cpu/gemm/        : include/ common/ cpu/cpu.h cpu/isa/isa.h                               : immintrin omp.h cuda
 cpu/ops/         : include/ common/ cpu/cpu.h                                             : immintrin omp.h cblas cuda

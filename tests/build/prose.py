@@ -45,11 +45,11 @@ COUNTS = {
     "functions of python/ecornn with more than six parameters":
         (23, 22, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (78173, 70500, ["tracked lines", *PRODUCT]),
+        (79004, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (13353, 12000, ["tracked lines", "python/ecornn"]),
     "lines of ort, the plug-in for ONNX Runtime": (2135, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
-        (38348, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (38452, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":

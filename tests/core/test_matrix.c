@@ -4,7 +4,9 @@
  * those of the library.
  */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cell/cell.h"
@@ -131,6 +133,90 @@ START_TEST(forms_agree)
 }
 END_TEST
 
+/* ---- spans ----------------------------------------------------------------------------------- */
+
+enum { T = 75, K = 5, V = 3, I = 2 * K + V + 2, NUMBERS = T * (I + 2 * V) };
+
+/* One head of one row: y, dx and the last S of a plan with forced choices, one after the other. */
+static void run_forced(const char *device, const char *problem, const char *force, const void *x,
+                       const void *dy, char *to, size_t bytes)
+{
+    struct planned of;
+    const ecornn_gradient gradient = {.size = sizeof gradient, .dy = dy, .dx = to + bytes * T * V};
+    setenv("ECORNN_FORCE", force, 1);
+    planned_open(&of, device, problem, NULL);
+    unsetenv("ECORNN_FORCE");
+    ecornn_io io = planned_io(&of);
+    io.x = x, io.y = to, io.final[1] = to + bytes * T * (V + I);
+    check_ok(forward_all(of.plan, &io));
+    check_ok(backward_all(of.plan, &io, &gradient));
+    planned_close(&of);
+}
+
+static double drawn(int i)
+{
+    return (double)(i * 37 % 101) / 101 - 0.5;
+}
+
+/* Gates of 0 and 1, and so small that their products would leave the range. */
+static double gate(int t)
+{
+    static const double some[] = {1, 0.9, 1e-30, 0, 0.5, 1e-9, 1, 0.999, 1, 1, 0.8};
+    return t < 40 ? some[t % 11] : t == 50 ? 0 : 1 - 0.01 * (t % 3);
+}
+
+START_TEST(spans_agree)
+{
+    static const char *const problem[] = {"gated-delta/f64/train/T75/N1/I15/H3/key:5",
+                                          "gated-delta/f64/train/T75/N1/I15/H3/key:5/save:every:50",
+                                          "gated-delta/f64/train/T75/N1/I15/H3/key:5/rev"};
+    double x[T * I], dy[T * V], of[3][NUMBERS] = {{0}};
+    for (int i = 0; i < T * I; i++)
+        x[i] = i % I == I - 2 ? gate(i / I) : i % I == I - 1 ? drawn(i) + 0.6 : drawn(i);
+    for (int i = 0; i < T * V; i++)
+        dy[i] = drawn(i + 5);
+    run_forced("reference", problem[_i], "", x, dy, (char *)of[0], sizeof **of);
+    run_forced("cpu:1", problem[_i], "products=1", x, dy, (char *)of[1], sizeof **of);
+    run_forced("cpu:1", problem[_i], "products=0", x, dy, (char *)of[2], sizeof **of);
+    for (int i = 0; i < T * (V + I) + K * V; i++)
+        ck_assert_double_eq_tol(of[0][i], of[1][i], 1e-11);
+    ck_assert_int_ne(memcmp(of[1], of[2], sizeof of[1]), 0); /* there were spans */
+}
+END_TEST
+
+/* Numbers of pairs of steps leave the range, but neither S nor y: those of q . k, or, last,
+ * products of gates.  Such steps go one by one.  No sum cancels. */
+static float number_in_range(int of, int i)
+{
+    enum { WIDTH = I - 1 };
+    const int t = i / WIDTH, at = i % WIDTH;
+    const double some = drawn(i) + 0.6;
+    const bool gates = of == T;
+    if (at == WIDTH - 1)
+        return gates && t == 10 ? 1e-30F : gates && t == 11 ? 1e-15F : 0.9F;
+    if (at >= 2 * K)
+        return (float)(some * (!gates ? 1e-30 : t == 0 ? 1e30 : 1e-25));
+    return (float)(some * (of == t ? 1e25 : 1));
+}
+
+START_TEST(spans_keep_the_range)
+{
+    static const char problem[] = "retnet/f32/train/T75/N1/I14/H3/key:5";
+    float x[T * (I - 1)], dy[T * V], of[2][NUMBERS] = {{0}};
+    for (int i = 0; i < T * (I - 1); i++)
+        x[i] = number_in_range(_i, i);
+    for (int i = 0; i < T * V; i++)
+        dy[i] = (float)((drawn(i) + 0.6) * 1e-30);
+    for (int k = 0; k < 2; k++)
+        run_forced("cpu:1", problem, k ? "products=1" : "products=0", x, dy, (char *)of[k],
+                   sizeof **of);
+    for (int i = 0; i < T * (V + I - 1); i++) {
+        ck_assert(isfinite(of[0][i]) && isfinite(of[1][i]));
+        ck_assert_double_eq_tol(of[0][i], of[1][i], 1e-5 * fabs((double)of[0][i]) + 1e-35);
+    }
+}
+END_TEST
+
 /* ---- problems -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -191,6 +277,7 @@ int main(void)
                                            {words_are_names_elsewhere, 1},
                                            {forms_are_found, sizeof form / sizeof *form},
                                            {forms_agree, sizeof form / sizeof *form},
+                                           {spans_agree, 3}, {spans_keep_the_range, T + 1},
                                            {problems_are_refused, sizeof refused / sizeof *refused},
                                            {states_have_sizes, 1}));
 }

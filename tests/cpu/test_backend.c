@@ -183,11 +183,28 @@ START_TEST(agrees_for_own_cells)
 }
 END_TEST
 
+/* As planned, and in spans of steps, which plans of small heads do not take. */
+static bool forms_agree(const struct test_case *test, const struct data *inputs,
+                        const struct data *expected)
+{
+    static const char *const without[] = {"gla/", "kimi-delta/", "rwkv-7/"};
+    enum { LEAST = 8 }; /* steps of a span */
+    bool spans = test->desc.steps >= LEAST, ok = some_sets_agree(test, inputs, expected);
+    for (size_t k = 0; k < sizeof without / sizeof *without; k++)
+        spans = spans && strncmp(test->text, without[k], strlen(without[k])) != 0;
+    if (!ok || !spans)
+        return ok;
+    setenv("ECORNN_FORCE", "products=1", 1);
+    ok = some_sets_agree(test, inputs, expected);
+    unsetenv("ECORNN_FORCE");
+    return ok;
+}
+
 START_TEST(agrees_for_matrix_states)
 {
     char text[CASE_TEXT];
     sweep_matrix_text(_i, text);
-    ck_assert_msg(case_agrees(text, false, some_sets_agree), "%s", text);
+    ck_assert_msg(case_agrees(text, false, forms_agree), "%s", text);
 }
 END_TEST
 
