@@ -82,9 +82,9 @@ class Job:
         self.spec, self.kind, self.shows = spec, kind, bool(flags & lib.ALL_STATES)
         self.on_gpu, self.device, self.index = not x.is_cpu, x.device, x.device.index
         self.reads_y = self.on_gpu or spec.replays  # backward does
-        on = device_name(x.device)
-        self.plan = spec.plans(batch_major, drop, flags).get(
-            on, (max(steps, 1), max(batch, 1)), (TYPES[dtype], TYPES[params]), training)
+        self.plan = spec.plans[bool(drop)].get(
+            device_name(x.device), (max(steps, 1), max(batch, 1)), (TYPES[dtype], TYPES[params]), training,
+            flags | lib.BATCH_MAJOR * batch_major)
         if spec.matrix and dtype in (torch.bfloat16, torch.float16):  # states are F32, those here x's
             raise ValueError(f"x is {dtype}, must be float32 or float64: the cell has a matrix state")
         self.steps, self.batch = steps, batch

@@ -107,23 +107,14 @@ class Spec:
         if self.matrix:
             self.widths = [elements for elements, _ in self._of_one_step().states()]
         self.jobs: dict[tuple, object] = {}  # used by _run.py
-        self._plans: dict[tuple[bool, bool, int], Plans] = {}
+        # The plans of this stack, without and with dropout and draws.
+        self.plans = [Plans(replace(shape, cell=self.drawing(drop), dropout=shape.dropout * drop),
+                            measure_seconds) for drop in (False, True)]
 
     def drawing(self, drop: bool) -> str:
         """The cell that draws, or the one with expected values instead: every run with a reserve
         draws."""
         return self.cell if drop or not self.random else expected(self.cell)
-
-    def plans(self, batch_major: bool, drop: bool, flags: int) -> Plans:
-        """The plans of this stack, with or without dropout and draws."""
-        key = (batch_major, drop, flags)
-        plans = self._plans.get(key)
-        if plans is None:
-            shape = replace(self._shape, cell=self.drawing(drop), batch_major=batch_major,
-                            flags=self._shape.flags | flags,
-                            dropout=self._shape.dropout if drop else 0.0)
-            plans = self._plans.setdefault(key, Plans(shape, measure_seconds))
-        return plans
 
     def of_models(self, models: int) -> Spec:
         """The spec of that many such models, without memory_limit, which several cannot have; results
