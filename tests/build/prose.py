@@ -43,10 +43,10 @@ COUNTS = {
     "functions with more than six parameters": (4, 8, lambda: sum(n > 6 for _, n in functions())),
     "functions of more than 60 lines": (0, 0, lambda: sum(lines > 60 for lines, _ in functions())),
     "functions of python/ecornn with more than six parameters":
-        (23, 22, lambda: sum(n > 6 for n in python_parameters())),
+        (19, 19, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
         (79004, 70500, ["tracked lines", *PRODUCT]),
-    "lines of python/ecornn": (13344, 12000, ["tracked lines", "python/ecornn"]),
+    "lines of python/ecornn": (13330, 12000, ["tracked lines", "python/ecornn"]),
     "lines of ort, the plug-in for ONNX Runtime": (2135, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
         (38452, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),

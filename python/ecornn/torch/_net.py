@@ -23,43 +23,6 @@ _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
           torch.float16: "f16"}
 
 
-class _Run:
-    """One run: its plan and its tensors, all dense.  counts: lengths, resets and mask, or None each;
-    weights may be None."""
-
-    def __init__(self, plan, x, counts, weights, batch_first, seed):
-        self.plan, self.x, self.counts, self.weights = plan, x, counts, weights
-        self.batch, self.steps = x.shape[-3:-1] if batch_first else x.shape[-2:-4:-1]
-        self.seed, self.stream = seed, stream_of(x.device.index) if x.is_cuda else 0
-
-    def bytes(self, count: int):
-        return torch.empty(count, dtype=torch.uint8, device=self.x.device)
-
-    def reserve(self, params):
-        """Memory for backward."""
-        count = self.plan.most.reserve_bytes
-        return self.bytes(count) if self.x.is_cuda else _kept.lend(params, count)
-
-    def pack(self, net, params, frozen) -> None:
-        """frozen: what keeps packed weights, or None."""
-        kept = {} if frozen is None else frozen.of_net
-        self.weights = kept.get((self.plan, self.stream))
-        if self.weights is None:
-            weights = self.bytes(self.plan.most.weight_bytes)
-            check(library.ecornn_pack(self.plan.handle, net._places(params), None,
-                                      weights.data_ptr(), self.stream))
-            self.weights = kept[self.plan, self.stream] = weights
-
-    def io(self, y, reserve, layers) -> bytes:
-        x, sizes = self.x, self.plan.most
-        self.workspace = _run._scratch(sizes.workspace_bytes, x.device if x.is_cuda else None, "net")
-        lengths, resets, mask = self.counts
-        return _run.pack_io(
-            lengths=lengths, x=x, y=y, weights=self.weights, workspace=self.workspace, reserve=reserve,
-            workspace_bytes=sizes.workspace_bytes, reserve_bytes=0 if reserve is None else sizes.reserve_bytes,
-            seed=self.seed, stream=self.stream, resets=resets, mask=mask, layers=ctypes.addressof(layers))
-
-
 def _layers(counts, pack, **tensors):
     """io.layers or gradient.layers; tensors: for fields of states those of all layers, concatenated.
     Keeps what it points to."""
@@ -72,57 +35,81 @@ def _layers(counts, pack, **tensors):
     return array
 
 
-def forward(net, plan, training: bool, counts, seed: int, x, tensors, frozen=None):
-    """y and final states, the reserve or None, and packed weights.  counts: lengths, resets and mask,
-    or None each; tensors: parameters, then initial states or None each; all dense.  frozen: keeps
-    the packed parameters; or None."""
-    count = len(net._names)
-    run = _Run(plan, x, counts, None, net.batch_first, seed)
-    y = x.new_empty(net._y_shape(run.steps, run.batch))
-    final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
-    reserve = run.reserve(tensors[:count]) if training else None
-    run.pack(net, tensors[:count], frozen)
-    layers = _layers(net._counts, _run.pack_io, initial=tensors[count:], final=final)
-    check(library.ecornn_forward(plan.handle, run.steps, run.batch, run.io(y, reserve, layers)))
-    return (y, *final), reserve, run.weights
+class Run:
+    """One run.  counts: lengths, resets and mask, or None each; these and x are dense."""
 
+    def __init__(self, net, plan, counts, seed, x):
+        self.net, self.plan, self.counts, self.seed, self.x = net, plan, counts, seed, x
+        self.batch, self.steps = x.shape[-3:-1] if net.batch_first else x.shape[-2:-4:-1]
+        self.stream, self.device = (stream_of(x.device.index), x.device) if x.is_cuda else (0, None)
 
-def backward(net, plan, seed: int, dtype, kept, outputs, wants):
-    """Gradients of x, parameters of that type and initial states, None each where not wanted; kept:
-    x, y, reserve, lengths, resets, mask, packed weights and initial states; outputs: gradients of
-    the results."""
-    x, y, reserve, lengths, resets, mask, weights, *initial = kept
-    run = _Run(plan, x, (lengths, resets, mask), weights, net.batch_first, seed)
-    count, outputs = len(net._names), [*map(_run.dense, outputs)]
-    dx = torch.empty_like(x) if wants[0] else None
-    dparams = [x.new_empty(shape, dtype=dtype) if want else None
-               for shape, want in zip(net._shapes, wants[1:])]
-    dstates = [torch.empty_like(state) if want and state is not None else None
-                for state, want in zip(initial, wants[1 + count:])]
-    some = any(tensor is not None for tensor in dparams)
-    dweights = run.bytes(plan.most.dweight_bytes) if some else None
-    layers = _layers(net._counts, _run.pack_io, initial=initial)
-    dlayers = _layers(net._counts, lambda results, inputs: _run.pack_gradient([None, *results], [None, *inputs]),
-                      results=outputs[1:], inputs=dstates)
-    gradient = _run.pack_gradient(outputs[:1], [dx], dweights=dweights, layers=ctypes.addressof(dlayers))
-    check(library.ecornn_backward(plan.handle, run.steps, run.batch, run.io(y, reserve, layers),
-                                  gradient))
-    if some:
-        check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), net._places(dparams), 0,
-                                    run.stream))
-    return dx, *dparams, *dstates
+    def _pack(self, params, frozen):
+        """Packed weights, those that frozen keeps if it is not None."""
+        kept = {} if frozen is None else frozen.of_net
+        weights = kept.get((self.plan, self.stream))
+        if weights is None:
+            weights = _kept.fresh(self.plan.most.weight_bytes, self.x.device)
+            check(library.ecornn_pack(self.plan.handle, self.net._places(params), None,
+                                      weights.data_ptr(), self.stream))
+            kept[self.plan, self.stream] = weights
+        return weights
+
+    def _io(self, y, reserve, weights, layers) -> bytes:
+        sizes = self.plan.most
+        self.workspace = _run._scratch(sizes.workspace_bytes, self.device, "net")
+        lengths, resets, mask = self.counts
+        return _run.pack_io(
+            lengths=lengths, x=self.x, y=y, weights=weights, workspace=self.workspace, reserve=reserve,
+            workspace_bytes=sizes.workspace_bytes, reserve_bytes=0 if reserve is None else sizes.reserve_bytes,
+            seed=self.seed, stream=self.stream, resets=resets, mask=mask, layers=ctypes.addressof(layers))
+
+    def forward(self, training: bool, tensors, frozen=None):
+        """y and final states, the reserve or None, and packed weights.  tensors: parameters, then initial
+        states or None each; all dense.  frozen: keeps the packed parameters; or None."""
+        net, plan, x, count = self.net, self.plan, self.x, len(self.net._names)
+        y = x.new_empty(net._y_shape(self.steps, self.batch))
+        final = [x.new_empty(shape) for shape in net._state_shapes(self.batch)]
+        reserve, bytes = None, plan.most.reserve_bytes
+        if training:
+            reserve = _kept.fresh(bytes, self.device) if self.device else _kept.lend(tensors[:count], bytes)
+        weights = self._pack(tensors[:count], frozen)
+        layers = _layers(net._counts, _run.pack_io, initial=tensors[count:], final=final)
+        check(library.ecornn_forward(plan.handle, self.steps, self.batch, self._io(y, reserve, weights, layers)))
+        return (y, *final), reserve, weights
+
+    def backward(self, kept, outputs, dtype, wants):
+        """Gradients of x, parameters of that type and initial states, None each where not wanted; kept: y,
+        reserve, packed weights and initial states; outputs: gradients of the results."""
+        net, plan, x, (y, reserve, weights, *initial) = self.net, self.plan, self.x, kept
+        count, outputs = len(net._names), [*map(_run.dense, outputs)]
+        dx = torch.empty_like(x) if wants[0] else None
+        dparams = [x.new_empty(shape, dtype=dtype) if want else None
+                   for shape, want in zip(net._shapes, wants[1:])]
+        dstates = [torch.empty_like(state) if want and state is not None else None
+                   for state, want in zip(initial, wants[1 + count:])]
+        some = any(tensor is not None for tensor in dparams)
+        dweights = _run._scratch(plan.most.dweight_bytes, self.device, "dweights") if some else None
+        layers = _layers(net._counts, _run.pack_io, initial=initial)
+        dlayers = _layers(net._counts, lambda results, inputs: _run.pack_gradient([None, *results], [None, *inputs]),
+                          results=outputs[1:], inputs=dstates)
+        gradient = _run.pack_gradient(outputs[:1], [dx], dweights=dweights, layers=ctypes.addressof(dlayers))
+        check(library.ecornn_backward(plan.handle, self.steps, self.batch,
+                                      self._io(y, reserve, weights, layers), gradient))
+        if some:
+            check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), net._places(dparams), 0, self.stream))
+        return dx, *dparams, *dstates
 
 
 class _Function(torch.autograd.Function):
-    """y and all final states from x, parameters and initial states."""
+    """y and all final states from x, parameters and initial states; of: Run's arguments but x."""
 
     @staticmethod
-    def forward(ctx, net, plan, training, counts, seed, frozen, x, *tensors):
+    def forward(ctx, of, training, frozen, x, *tensors):
         ctx.set_materialize_grads(False)
         x, *tensors = map(_run.dense, (x, *tensors))
-        results, reserve, packed = forward(net, plan, training, counts, seed, x, tensors, frozen)
+        results, reserve, packed = Run(*of, x).forward(training, tensors, frozen)
         if training:
-            count = len(net._names)
+            (net, plan, counts, seed), count = of, len(of[0]._names)
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
             ctx.save_for_backward(x, results[0] if plan.most.reads_y else None, reserve,
                                   *counts, packed, *tensors[count:])
@@ -132,14 +119,15 @@ class _Function(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *outputs):
         net, plan, seed, dtype = ctx.call
-        need, saved = ctx.needs_input_grad[6:], ctx.saved_tensors
+        need, saved = ctx.needs_input_grad[3:], ctx.saved_tensors
         if _watched.derived(outputs):
             if not torch.compiler.is_compiling():
                 ctx.params.check()
             found = net._gradients(outputs, seed, saved, ctx.params, need)
         else:
-            found = backward(net, plan, seed, dtype, saved, outputs, need)
-        return (*(None,) * 6, *found)
+            x, y, reserve, *counts = saved[:6]
+            found = Run(net, plan, counts, seed, x).backward((y, reserve, *saved[6:]), outputs, dtype, need)
+        return (None, None, None, *found)
 
 
 class Net(Freezing, torch.nn.Module):
@@ -405,7 +393,7 @@ class Net(Freezing, torch.nn.Module):
         frozen = self._tensors()
         if type(frozen) is not _kept.Frozen or x.is_cuda and capturing():
             frozen = None  # a graph packs the values at the time of replay
-        return _Function.apply(self, plan, training, (lengths, *rest), seed, frozen, x.contiguous(),
+        return _Function.apply((self, plan, (lengths, *rest), seed), training, frozen, x.contiguous(),
                                *(frozen or params), *states)
 
     def _tensors(self) -> list:

@@ -75,13 +75,14 @@ class _Given:
             lengths = check_lengths(lengths, self.steps, self.net._rows(self.x), self.x.device)
         return lengths, *map(_run.dense, rest)
 
-    def forward(self, plan, training: bool):
-        """y and final states, the reserve and packed weights."""
-        from ._net import forward
+    def run(self, plan):
+        from ._net import Run
 
-        x, *tensors = map(_run.dense, (self.x, *self.params, *self.states))
-        return forward(self.net, plan, training, self.counted(), _op.seed_of(self.seed), x,
-                       tensors)
+        return Run(self.net, plan, self.counted(), _op.seed_of(self.seed), _run.dense(self.x))
+
+    def forward(self, run, training: bool):
+        """y and final states, the reserve and packed weights."""
+        return run.forward(training, [*map(_run.dense, (*self.params, *self.states))])
 
 
 @torch.library.impl("ecornn::net", ("cpu", "cuda"))
@@ -89,7 +90,7 @@ def _forward(*arguments):
     *arguments, keep = arguments
     given = _Given(*arguments)
     training = keep or given.draws
-    results, reserve, packed = given.forward(given.plan(training), training)
+    results, reserve, packed = given.forward(given.run(given.plan(training)), training)
     return [*results, *(_op.hidden(block if keep else None, given.x)
                         for block in (reserve, packed))]
 
@@ -105,11 +106,10 @@ def _fake(*arguments):
 
 @torch.library.impl("ecornn::net_backward", ("cpu", "cuda"))
 def _net_backward(doutputs, y, reserve, packed, *arguments):
-    from ._net import backward
-
     *arguments, wanted = arguments
     given = _Given(*arguments)
     net, x, plan = given.net, given.x, given.plan(True)
+    run = given.run(plan)
     shapes = net._y_shape(given.steps, given.batch), *net._state_shapes(given.batch)
     _op.expect_counts(doutputs, wanted, len(shapes), 1 + len(given.params) + len(given.places))
     for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
@@ -117,16 +117,14 @@ def _net_backward(doutputs, y, reserve, packed, *arguments):
     reserve = _op.shown(reserve, plan.most.reserve_bytes, x.device)
     packed = _op.shown(packed, plan.most.weight_bytes, x.device)
     if reserve is None or packed is None:
-        (y, *_), reserve, packed = given.forward(plan, True)
-    seed, dtype = _op.seed_of(given.seed), given.params[0].dtype if given.params else None
+        (y, *_), reserve, packed = given.forward(run, True)
+    dtype = given.params[0].dtype if given.params else None
     most = 1 + len(given.params)
     wants = list(wanted[:most]) + [False] * len(given.states)
     for place, want in zip(given.places, wanted[most:]):
         wants[most + place] = want
-    found = backward(net, plan, seed, dtype, (_run.dense(x), _run.dense(y), reserve,
-                                              *given.counted(), packed,
-                                              *map(_run.dense, given.states)),
-                     doutputs, wants)
+    found = run.backward((_run.dense(y), reserve, packed, *map(_run.dense, given.states)), doutputs, dtype,
+                         wants)
     found = [*found[:most], *[found[most + place] for place in given.places]]
     return [x.new_empty(0) if gradient is None else gradient for gradient in found]
 
