@@ -68,8 +68,8 @@ def _backward(tensors, batch_major: bool, reserve, dcontext, dweights, wanted):
     lengths, as forward had them."""
     run = _Run(tensors, batch_major, True)
     found = [torch.empty_like(tensor) if want else None for tensor, want in zip(tensors, wanted)]
-    names = ("dcontext", "dprobs", "dquery", "dkeys", "dvalues", "dvector")
-    gradient = _pack_gradient(**dict(zip(names, (_run.dense(dcontext), _run.dense(dweights), *found))))
+    given = _run.dense(dcontext), _run.dense(dweights), *found  # they live until the run
+    gradient = _pack_gradient(**dict(zip("dcontext dprobs dquery dkeys dvalues dvector".split(), given)))
     check(library.ecornn_attention_backward(run.plan.handle, *run.sizes, run.io(None, None, reserve),
                                             gradient))
     return found
