@@ -11,7 +11,7 @@
 #include "ort/ort_abi.h"
 
 enum { MOST_INPUTS = 16, MOST_OUTPUTS = 4, MOST_RANK = 5, MOST_TEXT = 512 };
-enum { MOST_PLANS = 16, MOST_SCRATCH = 4, MOST_PARAMS = 64 };
+enum { MOST_PLANS = 64, MOST_SCRATCH = 4, MOST_PARAMS = 64 };
 
 /* ---- node.c: a node before it runs ----------------------------------------------------------- */
 
@@ -19,7 +19,8 @@ struct node {
     const struct ort_api *api;
     const ort_node *handle;
     const char *name, *operator_name, *domain;
-    const ort_value_info *input[MOST_INPUTS], *output[MOST_OUTPUTS]; /* NULL: not given */
+    const ort_value_info *input[MOST_INPUTS], *output[MOST_OUTPUTS];
+    const char *input_name[MOST_INPUTS], *output_name[MOST_OUTPUTS]; /* "": not given */
     size_t inputs, outputs;
 };
 
@@ -185,6 +186,12 @@ bool attention_run(struct run *run);
 
 enum { KIND_LSTM, KIND_GRU, KIND_RNN };
 
+struct activation; /* text.c */
+struct chosen {
+    const struct activation *is;
+    float alpha, beta;
+};
+
 /* What the text of a recurrent cell depends on. */
 struct equations {
     int kind;
@@ -192,7 +199,7 @@ struct equations {
     bool coupled;            /* LSTM: input_forget */
     bool reset_after;        /* GRU: linear_before_reset */
     float clip;              /* of what activations are given; 0: none */
-    char activation[3][128]; /* each with "%s" for its argument */
+    struct chosen chosen[3]; /* activations */
 };
 /* Reads the attributes of activations for all directions. */
 bool read_activations(const struct node *node, int directions, struct equations *equations,

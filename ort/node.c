@@ -32,16 +32,13 @@ bool passed(const struct ort_api *api, ort_status *status, struct reason *reason
     return false;
 }
 
-/* An info with an empty name is an input that is left out. */
-static bool drop_unnamed(const struct ort_api *api, const ort_value_info **infos, size_t count,
-                         struct reason *reason)
+static bool read_names(const struct ort_api *api, const ort_value_info *const *infos, size_t count,
+                       const char **names, struct reason *reason)
 {
     for (size_t i = 0; i < count; i++) {
-        const char *name = "";
-        if (infos[i] && !passed(api, api->name(infos[i], &name), reason))
+        names[i] = "";
+        if (infos[i] && !passed(api, api->name(infos[i], &names[i]), reason))
             return false;
-        if (!*name)
-            infos[i] = NULL;
     }
     return true;
 }
@@ -60,8 +57,8 @@ bool node_read(struct node *node, const struct ort_api *api, const ort_node *han
         return refuse(reason, "it has %zu inputs and %zu outputs", node->inputs, node->outputs);
     return passed(api, api->node_inputs(handle, node->input, node->inputs), reason) &&
            passed(api, api->node_outputs(handle, node->output, node->outputs), reason) &&
-           drop_unnamed(api, node->input, node->inputs, reason) &&
-           drop_unnamed(api, node->output, node->outputs, reason);
+           read_names(api, node->input, node->inputs, node->input_name, reason) &&
+           read_names(api, node->output, node->outputs, node->output_name, reason);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -114,7 +111,8 @@ static bool read_type(const struct ort_api *api, const ort_tensor_type *type, st
 bool node_input(const struct node *node, size_t index, struct tensor *tensor, struct reason *reason)
 {
     const struct ort_api *const api = node->api;
-    const ort_value_info *const info = index < node->inputs ? node->input[index] : NULL;
+    const bool given = index < node->inputs && *node->input_name[index];
+    const ort_value_info *const info = given ? node->input[index] : NULL;
     const ort_type *type = NULL;
     const ort_tensor_type *its = NULL;
     const ort_value *value = NULL;

@@ -129,28 +129,18 @@ static ort_status *nodes_of(const struct ort_api *api, const ort_graph *graph,
     return status;
 }
 
-static bool is_known(const struct ort_api *api, const ort_node *handle, bool *known,
-                     struct reason *reason)
-{
-    const char *domain = "", *name = "";
-    if (!passed(api, api->node_domain(handle, &domain), reason) ||
-        !passed(api, api->node_operator(handle, &name), reason))
-        return false;
-    *known = find_op(domain, name) != NULL;
-    return true;
-}
-
 /* Takes the node if it can be computed, and says so. */
 static ort_status *consider(const struct provider *provider, const ort_node *handle,
                             ort_support *support)
 {
     struct node node;
     struct reason reason = {""};
-    bool known = false;
-    if (!is_known(provider->api, handle, &known, &reason))
-        return failed(provider->api, ORT_EP_FAIL, "%s", reason.text);
-    if (!known)
-        return NULL;
+    const char *domain = "", *operator_name = "";
+    ort_status *status = provider->api->node_domain(handle, &domain);
+    if (!status)
+        status = provider->api->node_operator(handle, &operator_name);
+    if (status || !find_op(domain, operator_name))
+        return status;
     struct layer *const layer = node_read(&node, provider->api, handle, &reason)
                                     ? layer_create(provider->api, provider->device,
                                                    provider->options.precision, &node, &reason)
@@ -186,22 +176,13 @@ static ort_status *capability(struct ort_provider *self, const ort_graph *graph,
 /* ---- compiling ------------------------------------------------------------------------------- */
 
 /* Where the fused node has each value of the node: it lists each name once. */
-static bool find_places(const struct ort_api *api, const ort_value_info *const *own, size_t count,
-                        const ort_value_info *const *fused, size_t fused_count, int *places,
-                        struct reason *reason)
+static void find_places(const char *const *own, size_t count, const char *const *fused,
+                        size_t fused_count, int *places)
 {
-    for (size_t i = 0; i < count; i++) {
-        const char *name = NULL, *other = NULL;
-        if (own[i] && !passed(api, api->name(own[i], &name), reason))
-            return false;
-        for (size_t k = 0; own[i] && places[i] < 0 && k < fused_count; k++) {
-            if (fused[k] && !passed(api, api->name(fused[k], &other), reason))
-                return false;
-            if (fused[k] && strcmp(name, other) == 0)
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; *own[i] && places[i] < 0 && k < fused_count; k++)
+            if (strcmp(own[i], fused[k]) == 0)
                 places[i] = (int)k;
-        }
-    }
-    return true;
 }
 
 static struct layer *compile_node(const struct provider *provider, const ort_node *handle,
@@ -215,12 +196,11 @@ static struct layer *compile_node(const struct provider *provider, const ort_nod
         layer_create(api, provider->device, provider->options.precision, &node, reason);
     if (!layer)
         return NULL;
-    bool done = find_places(api, node.input, node.inputs, fused.input, fused.inputs, layer->input,
-                            reason) &&
-                find_places(api, node.output, node.outputs, fused.output, fused.outputs,
-                            layer->output, reason);
+    find_places(node.input_name, node.inputs, fused.input_name, fused.inputs, layer->input);
+    find_places(node.output_name, node.outputs, fused.output_name, fused.outputs, layer->output);
+    bool done = true;
     for (size_t i = 0; done && i < node.inputs; i++)
-        if (node.input[i] && layer->input[i] < 0 && !layer->packs)
+        if (*node.input_name[i] && layer->input[i] < 0 && !layer->packs)
             done = refuse(reason, "the fused node lacks input %zu", i);
     if (done && (!layer->packs || layer->op->prepare(layer, reason))) {
         layer->node = NULL;

@@ -1,7 +1,8 @@
 /*
- * Writes texts of cells.  A line of the text that has parameters is named by the letter that the
- * built-in cell has for it, so that weights are found by one table for all texts.
+ * Texts of cells for the recurrent nodes of ONNX.  A line of a text that has parameters is named by
+ * the letter that the built-in cell has for it, so that weights are found by one table for all.
  */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,23 +10,23 @@
 
 #include "ort/layer.h"
 
-/* An activation of ONNX: its formula, with A and B for its numbers, and their defaults. */
+/* An activation of ONNX: its formula of X and its numbers A and B, and their defaults. */
 static const struct activation {
     const char *name, *formula;
     int numbers;
     float alpha, beta;
 } activations[] = {
-    {"Affine", "(A * %s + B)", 2, 1, 0},
-    {"Elu", "select(%s, %s, A * (exp(min(%s, 0)) - 1))", 1, 1, 0},
-    {"HardSigmoid", "max(0, min(1, A * %s + B))", 2, 0.2f, 0.5f},
-    {"LeakyRelu", "select(%s, %s, A * %s)", 1, 0.01f, 0},
-    {"Relu", "relu(%s)", 0, 0, 0},
-    {"ScaledTanh", "A * tanh(B * %s)", 2, 1, 1},
-    {"Sigmoid", "sigmoid(%s)", 0, 0, 0},
-    {"Softplus", "(max(%s, 0) + log(1 + exp(-abs(%s))))", 0, 0, 0},
-    {"Softsign", "(%s / (1 + abs(%s)))", 0, 0, 0},
-    {"Tanh", "tanh(%s)", 0, 0, 0},
-    {"ThresholdedRelu", "select(%s - A, %s, 0)", 1, 1, 0},
+    {"Affine", "(A * X + B)", 2, 1, 0},
+    {"Elu", "select(X, X, A * (exp(min(X, 0)) - 1))", 1, 1, 0},
+    {"HardSigmoid", "max(0, min(1, A * X + B))", 2, 0.2f, 0.5f},
+    {"LeakyRelu", "select(X, X, A * X)", 1, 0.01f, 0},
+    {"Relu", "relu(X)", 0, 0, 0},
+    {"ScaledTanh", "A * tanh(B * X)", 2, 1, 1},
+    {"Sigmoid", "sigmoid(X)", 0, 0, 0},
+    {"Softplus", "(max(X, 0) + log(1 + exp(-abs(X))))", 0, 0, 0},
+    {"Softsign", "(X / (1 + abs(X)))", 0, 0, 0},
+    {"Tanh", "tanh(X)", 0, 0, 0},
+    {"ThresholdedRelu", "select(X - A, X, 0)", 1, 1, 0},
 };
 
 static const char *const defaults[][3] = {
@@ -39,49 +40,19 @@ static const struct activation *find_activation(const char *name)
     return NULL;
 }
 
-/* ---- activations ----------------------------------------------------------------------------- */
-
-/* The formula with its numbers; the number before a product needs parentheses if it is negative. */
-static void write_activation(const struct activation *activation, float alpha, float beta,
-                             char *text, size_t bytes)
-{
-    size_t length = 0;
-    for (const char *at = activation->formula; *at && length < bytes; at++)
-        if (*at == 'A' || *at == 'B')
-            length += (size_t)snprintf(text + length, bytes - length, "(%.9g)",
-                                       (double)(*at == 'A' ? alpha : beta));
-        else
-            text[length++] = *at;
-    text[length < bytes ? length : bytes - 1] = 0;
-}
-
-/* Numbers that are listed for some of the activations only. */
-struct numbers {
-    float value[8];
-    size_t count, next;
-};
-
-static float next_number(struct numbers *numbers, float otherwise)
-{
-    return numbers->next < numbers->count ? numbers->value[numbers->next++] : otherwise;
-}
-
 bool read_activations(const struct node *node, int directions, struct equations *equations,
                       struct reason *reason)
 {
-    char names[MOST_TEXT] = "", other[128];
-    struct numbers alpha = {.next = 0}, beta = {.next = 0};
-    size_t bytes = sizeof names, alphas = sizeof alpha.value, betas = sizeof beta.value;
+    char names[MOST_TEXT] = "";
+    float alpha[8], beta[8]; /* of those that have numbers, one after the other */
+    size_t bytes = sizeof names, alphas = sizeof alpha, betas = sizeof beta, a = 0, b = 0;
     const int each = KIND_RNN - equations->kind + 1;
     if (!node_list(node, "activations", ORT_STRINGS, names, &bytes, reason) ||
-        !node_list(node, "activation_alpha", ORT_FLOATS, alpha.value, &alphas, reason) ||
-        !node_list(node, "activation_beta", ORT_FLOATS, beta.value, &betas, reason))
+        !node_list(node, "activation_alpha", ORT_FLOATS, alpha, &alphas, reason) ||
+        !node_list(node, "activation_beta", ORT_FLOATS, beta, &betas, reason))
         return false;
-    alpha.count = alphas / sizeof(float);
-    beta.count = betas / sizeof(float);
     const char *name = names;
     for (int i = 0; i < each * directions; i++) {
-        char *const text = i < each ? equations->activation[i] : other;
         if (bytes && name >= names + bytes)
             return refuse(reason, "it has %d activations, needs %d", i, each * directions);
         const char *const its = bytes ? name : defaults[equations->kind][i % each];
@@ -89,12 +60,16 @@ bool read_activations(const struct node *node, int directions, struct equations 
         if (!is)
             return refuse(reason, "activation %.40s is not known", its);
         name += bytes ? strlen(name) + 1 : 0;
-        const float a = is->numbers > 0 ? next_number(&alpha, is->alpha) : 0;
-        const float b = is->numbers > 1 ? next_number(&beta, is->beta) : 0;
-        if (!(a - a == 0 && b - b == 0))
+        struct chosen *const first = &equations->chosen[i % each], chosen = {is, 0, 0};
+        if (is->numbers > 0)
+            chosen.alpha = a < alphas / sizeof *alpha ? alpha[a++] : is->alpha;
+        if (is->numbers > 1)
+            chosen.beta = b < betas / sizeof *beta ? beta[b++] : is->beta;
+        if (!isfinite(chosen.alpha) || !isfinite(chosen.beta))
             return refuse(reason, "a number of activation %s is not finite", is->name);
-        write_activation(is, a, b, text, sizeof other);
-        if (i >= each && strcmp(text, equations->activation[i - each]) != 0)
+        if (i < each)
+            *first = chosen;
+        else if (first->is != is || first->alpha != chosen.alpha || first->beta != chosen.beta)
             return refuse(reason, "the directions have different activations");
     }
     return true;
@@ -121,65 +96,37 @@ __attribute__((format(printf, 2, 3))) static void say(struct writer *writer, con
         writer->length = writer->bytes - 1;
 }
 
-/* Writes activation number `which` of a name. */
-static void say_activation(struct writer *writer, int which, const char *name)
-{
-    const char *at = writer->equations->activation[which];
-    for (const char *hole; (hole = strstr(at, "%s")); at = hole + 2)
-        say(writer, "%.*s%s", (int)(hole - at), at, name);
-    say(writer, "%s\n", at);
-}
-
-/* A gate: its line NAME with the sum, and the line NAMEz with the activation of it, clipped. */
-static void say_gate(struct writer *writer, char name, int which, const char *sum)
+/* An activation of a name; all but c' is clipped first. */
+static void say_activation(struct writer *writer, const struct chosen *chosen, char name)
 {
     const double clip = (double)writer->equations->clip;
-    say(writer, "%c = %s\n", name, sum);
-    if (clip > 0)
-        say(writer, "%cc = min(max(%c, %.9g), %.9g)\n", name, name, -clip, clip);
-    say(writer, "%cz = ", name);
-    say_activation(writer, which, (char[]){name, clip > 0 ? 'c' : 0, 0});
+    for (const char *at = chosen->is->formula; *at; at++)
+        if (*at == 'A' || *at == 'B')
+            say(writer, "(%.9g)", (double)(*at == 'A' ? chosen->alpha : chosen->beta));
+        else if (*at != 'X')
+            say(writer, "%c", *at);
+        else if (name == 'c')
+            say(writer, "c'");
+        else if (clip > 0)
+            say(writer, "min(max(%c, %.9g), %.9g)", name, -clip, clip);
+        else
+            say(writer, "%c", name);
 }
 
-static void say_lstm(struct writer *writer)
+/* Writes lines; $0i is activation 0 of line i, $p a peephole of LSTMs that have some. */
+static void expand(struct writer *writer, const char *lines)
 {
-    const bool peepholes = writer->equations->peepholes;
-    const char *const sum = "W x + R h + b";
-    const char *const seeing = peepholes ? "W x + R h + b + p * c" : sum;
-    say(writer, "cell onnx-lstm(h, c)\n");
-    say_gate(writer, 'i', 0, seeing);
-    if (writer->equations->coupled)
-        say(writer, "fz = 1 - iz\n");
-    else
-        say_gate(writer, 'f', 0, seeing);
-    say_gate(writer, 'g', 1, sum);
-    say(writer, "c' = fz * c + iz * gz\n");
-    say_gate(writer, 'o', 0, peepholes ? "W x + R h + b + p * c'" : sum);
-    say(writer, "hz = ");
-    say_activation(writer, 2, "c'");
-    say(writer, "h' = oz * hz\n");
-}
-
-static void say_gru(struct writer *writer)
-{
-    const bool after = writer->equations->reset_after;
-    say(writer, "cell onnx-gru(h)\n");
-    say_gate(writer, 'r', 0, "W x + R h + b");
-    say_gate(writer, 'z', 0, "W x + R h + b");
-    if (after)
-        say(writer, "q = R h + b\n");
-    say_gate(writer, 'n', 1, after ? "W x + b + rz * q" : "W x + R (rz * h) + b");
-    say(writer, "h' = (1 - zz) * nz + zz * h\n");
-}
-
-static void say_rnn(struct writer *writer)
-{
-    const double clip = (double)writer->equations->clip;
-    say(writer, "cell onnx-rnn(h)\nu = W x + R h + b\n");
-    if (clip > 0)
-        say(writer, "uc = min(max(u, %.9g), %.9g)\n", -clip, clip);
-    say(writer, "h' = ");
-    say_activation(writer, 0, clip > 0 ? "uc" : "u");
+    for (; *lines; lines++)
+        if (*lines != '$') {
+            say(writer, "%c", *lines);
+        } else if (*++lines == 'p') {
+            say(writer, "%s", writer->equations->peepholes ? " + p * c" : "");
+        } else if (*lines == 'q') {
+            say(writer, "%s", writer->equations->peepholes ? " + p * c'" : "");
+        } else {
+            say_activation(writer, &writer->equations->chosen[*lines - '0'], lines[1]);
+            lines++;
+        }
 }
 
 /* The built-in cell with these equations, or NULL. */
@@ -187,14 +134,11 @@ static const char *builtin(const struct equations *equations)
 {
     const int kind = equations->kind;
     bool is_default = true;
-    for (int i = 0; i <= KIND_RNN - kind; i++) {
-        char text[128];
-        write_activation(find_activation(defaults[kind][i]), 0, 0, text, sizeof text);
-        is_default &= strcmp(text, equations->activation[i]) == 0;
-    }
+    for (int i = 0; i <= KIND_RNN - kind; i++)
+        is_default &= equations->chosen[i].is == find_activation(defaults[kind][i]);
     if (equations->clip > 0)
         return NULL;
-    if (kind == KIND_RNN && strcmp(equations->activation[0], "relu(%s)") == 0)
+    if (kind == KIND_RNN && equations->chosen[0].is == find_activation("Relu"))
         return "rnn-relu";
     if (!is_default || (equations->peepholes && equations->coupled))
         return NULL;
@@ -209,12 +153,26 @@ static const char *builtin(const struct equations *equations)
 
 const char *cell_of(const struct equations *equations, char *text, size_t bytes)
 {
-    static void (*const write[])(struct writer *) = {say_lstm, say_gru, say_rnn};
     static const char *const name[] = {"onnx-lstm", "onnx-gru", "onnx-rnn"};
+    struct writer writer = {text, bytes, 0, equations};
     text[0] = 0;
     const char *const known = builtin(equations);
     if (known)
         return known;
-    write[equations->kind](&(struct writer){text, bytes, 0, equations});
+    say(&writer, "cell %s(%s)\n", name[equations->kind],
+        equations->kind == KIND_LSTM ? "h, c" : "h");
+    if (equations->kind == KIND_LSTM) {
+        expand(&writer, "i = W x + R h + b$p\niz = $0i\n");
+        expand(&writer, equations->coupled ? "fz = 1 - iz\n" : "f = W x + R h + b$p\nfz = $0f\n");
+        expand(&writer, "g = W x + R h + b\ngz = $1g\nc' = fz * c + iz * gz\n"
+                        "o = W x + R h + b$q\noz = $0o\nhz = $2c\nh' = oz * hz\n");
+    } else if (equations->kind == KIND_GRU) {
+        expand(&writer, "r = W x + R h + b\nrz = $0r\nz = W x + R h + b\nzz = $0z\n");
+        expand(&writer, equations->reset_after ? "q = R h + b\nn = W x + b + rz * q\n"
+                                               : "n = W x + R (rz * h) + b\n");
+        expand(&writer, "nz = $1n\nh' = (1 - zz) * nz + zz * h\n");
+    } else {
+        expand(&writer, "u = W x + R h + b\nh' = $0u\n");
+    }
     return name[equations->kind];
 }

@@ -43,7 +43,7 @@ def test_threads(constants, threads):
     session = own(node_model("LSTM", weights, constants, direction="bidirectional"), threads=threads)
     reference = theirs(node_model("LSTM", weights, constants, direction="bidirectional"))
     cases = []
-    for case in range(30):
+    for case in range(120):
         arrays = weights | {"X": np.random.default_rng(case).standard_normal((case + 1, case % 4 + 1, 5), np.float32)}
         cases.append((arrays, reference.run(None, feeds(reference, arrays))))
 
@@ -52,7 +52,7 @@ def test_threads(constants, threads):
             close(session.run(None, feeds(session, arrays)), expected)
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(0, 24, 3)))
+        list(pool.map(work, range(0, 120, 15)))
 
 
 def test_same_input_twice():
