@@ -37,6 +37,7 @@ struct ecornn_plan {
         struct eco_net_plan *net; /* of layers: the net that they belong to, or NULL */
         struct eco_tangent_plan *tangent;
         struct eco_attention_plan *attention;
+        void *parts; /* any of them */
     };
     struct eco_problem problem;
     /* For several models, the plan of one of them; `concurrent` models run at a time. Else NULL. */

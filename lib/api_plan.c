@@ -16,70 +16,84 @@
 
 /* ---- plans of other kinds -------------------------------------------------------------------- */
 
-/* Makes the plan that the program has of another one, whose sizes it shows. */
-static ecornn_status wrap(ecornn_plan **plan, enum eco_plan_kind kind, ecornn_device *device,
-                          const ecornn_sizes *sizes)
+/* Frees what a plan consists of that is not of layers. */
+static void free_parts(ecornn_plan *plan)
 {
-    struct ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
-    if (!made)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made);
+    if (plan->kind == ECO_PLAN_NET)
+        eco_net_plan_free(plan->net);
+    else if (plan->kind == ECO_PLAN_TANGENT)
+        eco_tangent_plan_free(plan->tangent);
+    eco_free(plan->parts);
+    plan->kind = 0;
+    eco_free(plan);
+}
+
+/* Begins a plan that consists of `bytes`, which are zero; NULL: no memory. */
+static ecornn_plan *begin(enum eco_plan_kind kind, ecornn_device *device, size_t bytes)
+{
+    ecornn_plan *const made = eco_alloc_zeroed(sizeof *made);
+    void *const parts = made ? eco_alloc_zeroed(bytes) : NULL;
+    if (!parts) {
+        eco_free(made);
+        eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made + bytes);
+        return NULL;
+    }
     made->kind = kind;
     made->device = device;
-    made->sizes = *sizes;
-    *plan = made;
-    return ECORNN_OK;
+    made->parts = parts;
+    return made;
+}
+
+/* Gives the plan to the program, with these sizes; or frees it. */
+static ecornn_status end(ecornn_plan **plan, ecornn_plan *made, ecornn_status status,
+                         const ecornn_sizes *sizes)
+{
+    if (status == ECORNN_OK) {
+        made->sizes = *sizes;
+        *plan = made;
+    } else {
+        free_parts(made);
+    }
+    return status;
 }
 
 static ecornn_status create_net(ecornn_plan **plan, ecornn_device *device, const char *text,
                                 const ecornn_cell *const *cells)
 {
-    struct eco_net_plan *net;
-    ecornn_status status = eco_net_plan_create(&net, device, text, cells);
-    if (status != ECORNN_OK)
-        return status;
-    status = wrap(plan, ECO_PLAN_NET, device, &net->sizes);
-    if (status == ECORNN_OK)
-        (*plan)->net = net;
-    else
-        eco_net_plan_free(net);
-    return status;
+    ecornn_plan *const made = begin(ECO_PLAN_NET, device, sizeof *made->net);
+    if (!made)
+        return ECORNN_NO_MEMORY;
+    made->net->device = device;
+    return end(plan, made, eco_net_create(made->net, text, cells), &made->net->sizes);
 }
 
 static ecornn_status create_tangent(ecornn_plan **plan, ecornn_device *device,
                                     const ecornn_desc *desc)
 {
-    struct eco_tangent_plan *tangent;
-    ecornn_status status = eco_tangent_plan_create(&tangent, device, desc);
-    if (status != ECORNN_OK)
-        return status;
-    status = wrap(plan, ECO_PLAN_TANGENT, device, &tangent->sizes);
-    if (status == ECORNN_OK)
-        (*plan)->tangent = tangent;
-    else
-        eco_tangent_plan_free(tangent);
-    return status;
+    ecornn_plan *const made = begin(ECO_PLAN_TANGENT, device, sizeof *made->tangent);
+    if (!made)
+        return ECORNN_NO_MEMORY;
+    made->tangent->device = device;
+    return end(plan, made, eco_tangent_plan_create(made->tangent, desc), &made->tangent->sizes);
 }
 
 static ecornn_status create_attention(ecornn_plan **plan, ecornn_device *device, const char *text)
 {
     struct eco_attention_desc desc = {0};
-    struct eco_attention problem;
-    struct eco_attention_plan *attention = NULL;
     struct eco_caller caller;
+    ecornn_plan *const made = begin(ECO_PLAN_ATTENTION, device, sizeof *made->attention);
+    if (!made)
+        return ECORNN_NO_MEMORY;
+    struct eco_attention_plan *const attention = made->attention;
+    attention->device = device;
     eco_caller_begin(&caller);
     ecornn_status status = eco_attention_parse(&desc, text);
     if (status == ECORNN_OK)
-        status = eco_attention_build(&problem, &desc);
+        status = eco_attention_build(&attention->problem, &desc);
     if (status == ECORNN_OK)
-        status = eco_attention_plan_create(&attention, device, &problem);
-    if (status == ECORNN_OK)
-        status = wrap(plan, ECO_PLAN_ATTENTION, device, &attention->sizes);
-    if (status == ECORNN_OK)
-        (*plan)->attention = attention;
-    else
-        eco_attention_plan_free(attention);
+        status = eco_attention_plan_create(attention);
     eco_caller_end(&caller);
-    return status;
+    return end(plan, made, status, &attention->sizes);
 }
 
 static ecornn_status create_desc(ecornn_plan **plan, ecornn_device *device, const ecornn_desc *desc)
@@ -158,18 +172,7 @@ void ecornn_plan_free(ecornn_plan *plan)
         eco_fail(ECORNN_BAD_ARGUMENT, "the plan is a layer of a net, which frees it");
         return;
     }
-    if (plan->kind == ECO_PLAN_LAYERS) {
-        eco_layers_free(plan);
-    } else {
-        if (plan->kind == ECO_PLAN_NET)
-            eco_net_plan_free(plan->net);
-        else if (plan->kind == ECO_PLAN_TANGENT)
-            eco_tangent_plan_free(plan->tangent);
-        else
-            eco_attention_plan_free(plan->attention);
-        plan->kind = 0;
-        eco_free(plan);
-    }
+    (plan->kind == ECO_PLAN_LAYERS ? eco_layers_free : free_parts)(plan);
     eco_device_release(device);
 }
 

@@ -79,13 +79,10 @@ ecornn_status eco_layers_create(ecornn_plan **plan, ecornn_device *device, const
 void eco_layers_free(ecornn_plan *plan);
 /* Adds what ecornn_plan_print prints. */
 void eco_layers_describe(const ecornn_plan *plan, struct eco_text *text);
-/* net.c, tangent.c, attention.c */
-ecornn_status eco_net_plan_create(struct eco_net_plan **net, ecornn_device *device,
-                                  const char *text, const ecornn_cell *const *cells);
+/* net.c, tangent.c: fill in what is zero but for its device, and free what that has. */
 void eco_net_plan_free(struct eco_net_plan *net);
 void eco_net_plan_describe(const struct eco_net_plan *net, struct eco_text *text);
-ecornn_status eco_tangent_plan_create(struct eco_tangent_plan **tangent, ecornn_device *device,
-                                      const ecornn_desc *desc);
+ecornn_status eco_tangent_plan_create(struct eco_tangent_plan *tangent, const ecornn_desc *desc);
 void eco_tangent_plan_free(struct eco_tangent_plan *tangent);
 void eco_tangent_plan_describe(const struct eco_tangent_plan *tangent, struct eco_text *text);
 

@@ -221,8 +221,7 @@ static const char *without_inputs(const struct ecornn_plan *plan, const struct e
         return "one model";
     if (args->mask != NULL || problem->repeats)
         return "a run without a mask and repeated padding";
-    if (args->dinputs != NULL && problem->row_invariant && problem->D > 1 &&
-        eco_type_narrow(problem->type))
+    if (args->dinputs != NULL && eco_layout_sums_dx(problem))
         return "one direction, or F32, with ECORNN_ROW_INVARIANT";
     return NULL;
 }

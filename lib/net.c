@@ -1,5 +1,5 @@
 /*
- * Nets: creates and prints plans, packs, and checks every argument of a run before anything is
+ * Nets: prints plans, packs, and checks every argument of a run before anything is
  * written.  The arguments of a layer are checked by its plan.
  */
 #include <stdio.h>
@@ -11,26 +11,10 @@
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-ecornn_status eco_net_plan_create(struct eco_net_plan **net, ecornn_device *device,
-                                  const char *text, const ecornn_cell *const *cells)
-{
-    struct eco_net_plan *made = eco_alloc_zeroed(sizeof *made);
-    if (made == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made);
-    made->device = device;
-    const ecornn_status status = eco_net_create(made, text, cells);
-    if (status == ECORNN_OK)
-        *net = made;
-    else
-        eco_net_plan_free(made);
-    return status;
-}
-
 void eco_net_plan_free(struct eco_net_plan *net)
 {
     for (int k = 0; k < net->layers; k++)
         eco_layers_free(net->layer[k].plan);
-    eco_free(net);
 }
 
 void eco_net_plan_describe(const struct eco_net_plan *net, struct eco_text *text)

@@ -108,31 +108,17 @@ static ecornn_status make(struct eco_tangent_plan *plan, const ecornn_desc *desc
     return status == ECORNN_OK ? count_sizes(plan, problem) : status;
 }
 
-ecornn_status eco_tangent_plan_create(struct eco_tangent_plan **tangent, ecornn_device *device,
-                                      const ecornn_desc *desc)
+ecornn_status eco_tangent_plan_create(struct eco_tangent_plan *tangent, const ecornn_desc *desc)
 {
     ecornn_desc layers = *desc;
-    struct eco_problem problem;
     struct eco_caller caller;
     layers.flags &= ~(uint32_t)ECORNN_TANGENT;
     eco_caller_begin(&caller);
-    ecornn_status status = eco_problem_build(&problem, &layers);
+    ecornn_status status = eco_problem_build(&tangent->problem, &layers);
     eco_caller_end(&caller);
     if (status == ECORNN_OK)
-        status = check_problem(&problem);
-    if (status != ECORNN_OK)
-        return status;
-    struct eco_tangent_plan *made = eco_alloc_zeroed(sizeof *made);
-    if (made == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made);
-    made->device = device;
-    made->problem = problem;
-    status = make(made, &layers, &problem);
-    if (status == ECORNN_OK)
-        *tangent = made;
-    else
-        eco_tangent_plan_free(made);
-    return status;
+        status = check_problem(&tangent->problem);
+    return status == ECORNN_OK ? make(tangent, &layers, &tangent->problem) : status;
 }
 
 void eco_tangent_plan_free(struct eco_tangent_plan *tangent)
@@ -142,7 +128,6 @@ void eco_tangent_plan_free(struct eco_tangent_plan *tangent)
         eco_layers_free(tangent->layer[k].both.plan);
     }
     eco_free(tangent->tangent);
-    eco_free(tangent);
 }
 
 void eco_tangent_plan_describe(const struct eco_tangent_plan *tangent, struct eco_text *text)

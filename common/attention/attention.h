@@ -78,10 +78,8 @@ struct eco_attention_backend {
     void (*describe)(const struct eco_attention_plan *plan, struct eco_text *text);
 };
 
-ecornn_status eco_attention_plan_create(struct eco_attention_plan **plan,
-                                        struct ecornn_device *device,
-                                        const struct eco_attention *problem);
-void eco_attention_plan_free(struct eco_attention_plan *plan);
+/* Makes the plan of a device and a problem. */
+ecornn_status eco_attention_plan_create(struct eco_attention_plan *plan);
 int eco_attention_plan_describe(const struct eco_attention_plan *plan, char *text, size_t size);
 /* Bytes of the blocks for a run of this T, S and N, with a reserve and a backward pass. */
 struct eco_size eco_attention_workspace(const struct eco_attention_plan *plan,

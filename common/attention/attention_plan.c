@@ -73,32 +73,16 @@ static ecornn_status fix_sizes(struct eco_attention_plan *plan)
     return ECORNN_OK;
 }
 
-ecornn_status eco_attention_plan_create(struct eco_attention_plan **plan,
-                                        struct ecornn_device *device,
-                                        const struct eco_attention *problem)
+ecornn_status eco_attention_plan_create(struct eco_attention_plan *plan)
 {
+    const struct ecornn_device *device = plan->device;
     const struct eco_attention_backend *backend = device->backend->attention;
     const char *refusal =
-        backend == NULL ? "it has no attention" : backend->refuses(problem, &device->caps);
+        backend == NULL ? "it has no attention" : backend->refuses(&plan->problem, &device->caps);
     if (refusal != NULL)
         return eco_fail(ECORNN_UNSUPPORTED, "device %s does not run %s: %s", device->backend->name,
-                        problem->text, refusal);
-    struct eco_attention_plan *made = eco_alloc_zeroed(sizeof *made);
-    if (made == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
-    made->problem = *problem;
-    made->device = device;
-    const ecornn_status status = fix_sizes(made);
-    if (status == ECORNN_OK)
-        *plan = made;
-    else
-        eco_free(made);
-    return status;
-}
-
-void eco_attention_plan_free(struct eco_attention_plan *plan)
-{
-    eco_free(plan);
+                        plan->problem.text, refusal);
+    return fix_sizes(plan);
 }
 
 int eco_attention_plan_describe(const struct eco_attention_plan *plan, char *data, size_t size)

@@ -38,6 +38,12 @@ static size_t occupied(const struct eco_arena *arena, const struct eco_shared_ar
     return 0;
 }
 
+void *eco_arena_array(struct eco_arena *arena, struct eco_size bytes)
+{
+    const size_t at = eco_arena_take(arena, bytes);
+    return eco_after(arena->base, at);
+}
+
 size_t eco_arena_share(struct eco_arena *arena, struct eco_size bytes, int from, int to)
 {
     const struct eco_size size = align(bytes);

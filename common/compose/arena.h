@@ -20,6 +20,7 @@ struct eco_shared_array {
 };
 
 struct eco_arena {
+    char *base;                      /* of the block; NULL: bytes are only counted */
     struct eco_size end;             /* bytes of the block so far */
     size_t floor;                    /* bytes of arrays that are always in use */
     struct eco_shared_array *shared; /* the others */
@@ -31,6 +32,8 @@ struct eco_arena {
 size_t eco_arena_take(struct eco_arena *arena, struct eco_size bytes);
 /* Places an array that is in use from one turn to another. */
 size_t eco_arena_share(struct eco_arena *arena, struct eco_size bytes, int from, int to);
+/* The same, and returns the array. */
+void *eco_arena_array(struct eco_arena *arena, struct eco_size bytes);
 /* An array [a,b,c] of elements. */
 struct eco_size eco_arena_numbers(size_t element, size_t a, size_t b, size_t c);
 /* The array that begins `bytes` after the start of a block; NULL if the block is NULL. */

@@ -20,18 +20,6 @@ static bool is_moved(const struct eco_layout *layout, bool backward,
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The next array from the base of the arena; base NULL: only counts its bytes. */
-struct blocks {
-    char *base;
-    struct eco_arena arena;
-};
-
-static void *take(struct blocks *blocks, size_t element, size_t rows, size_t width)
-{
-    const size_t at = eco_arena_take(&blocks->arena, eco_arena_numbers(element, rows, width, 1));
-    return eco_after(blocks->base, at);
-}
-
 static struct eco_run_shape shape_of(const struct eco_layout *layout,
                                      const struct eco_run_array *array, int s)
 {
@@ -39,20 +27,22 @@ static struct eco_run_shape shape_of(const struct eco_layout *layout,
 }
 
 /* Places the arrays of the run, and pointer s of a compacted array; returns the latter. */
-static void *take_array(struct blocks *blocks, const struct eco_layout *layout,
+static void *take_array(struct eco_arena *arena, const struct eco_layout *layout,
                         const struct eco_run_array *array, int s)
 {
     const struct eco_run_shape shape = shape_of(layout, array, s);
-    return take(blocks, shape.element, (size_t)shape.steps * (size_t)shape.rows,
-                (size_t)shape.lanes * (size_t)shape.width);
+    return eco_arena_array(arena, eco_arena_numbers(shape.element,
+                                                    (size_t)shape.steps * (size_t)shape.rows,
+                                                    (size_t)shape.lanes * (size_t)shape.width, 1));
 }
 
-static void take_run(struct blocks *blocks, const struct eco_layout *layout,
+static void take_run(struct eco_arena *arena, const struct eco_layout *layout,
                      struct eco_compact_run *run)
 {
     const size_t N = (size_t)layout->N;
-    run->counted = take(blocks, sizeof *run->counted, (size_t)layout->T * N, 1);
-    run->lengths = take(blocks, sizeof *run->lengths, N, 1);
+    run->counted =
+        eco_arena_array(arena, eco_arena_numbers(sizeof *run->counted, (size_t)layout->T, N, 1));
+    run->lengths = eco_arena_array(arena, eco_arena_numbers(sizeof *run->lengths, N, 1, 1));
 }
 
 static int count_of(const struct eco_layout *layout, const struct eco_run_array *array)
@@ -63,15 +53,15 @@ static int count_of(const struct eco_layout *layout, const struct eco_run_array 
 struct eco_size eco_compaction_bytes(const struct eco_layout *layout)
 {
     struct eco_compact_run unused;
-    struct blocks blocks = {.base = NULL};
+    struct eco_arena arena = {.base = NULL};
     if (!layout->problem->masks && !layout->problem->repeats)
-        return blocks.arena.end;
-    take_run(&blocks, layout, &unused);
+        return arena.end;
+    take_run(&arena, layout, &unused);
     for (int a = 0; a < ECO_RUN_ARRAYS; a++)
         for (int s = 0; s < count_of(layout, &eco_run_array[a]); s++)
             if (is_moved(layout, layout->training, &eco_run_array[a]))
-                take_array(&blocks, layout, &eco_run_array[a], s);
-    return blocks.arena.end;
+                take_array(&arena, layout, &eco_run_array[a], s);
+    return arena.end;
 }
 
 bool eco_needs_compaction(const struct eco_layout *layout, const struct eco_args *args)
@@ -126,7 +116,7 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
                           const struct eco_args *args)
 {
     const struct eco_problem *problem = layout->problem;
-    struct blocks blocks = {.base = (char *)args->workspace + layout->compaction};
+    struct eco_arena arena = {.base = (char *)args->workspace + layout->compaction};
     *compaction = (struct eco_compaction){.args = args,
                                           .inside = *args,
                                           .run = {.T = args->T,
@@ -137,7 +127,7 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
                                                   .directions = problem->D}};
     for (int d = 0; d < problem->D; d++)
         compaction->run.reversed[d] = eco_problem_reversed(problem, d);
-    take_run(&blocks, layout, &compaction->run);
+    take_run(&arena, layout, &compaction->run);
     compaction->inside.mask = NULL;
     compaction->inside.lengths = compaction->run.lengths;
     compaction->in[compaction->ins++] =
@@ -146,5 +136,5 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
         for (int s = 0; s < count_of(layout, &eco_run_array[a]); s++)
             if (is_moved(layout, args->backward, &eco_run_array[a]))
                 add(compaction, &eco_run_array[a], s, move_of(layout, &eco_run_array[a], s),
-                    take_array(&blocks, layout, &eco_run_array[a], s));
+                    take_array(&arena, layout, &eco_run_array[a], s));
 }

@@ -12,24 +12,13 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The next array from the base of the workspace; base NULL: only counts its bytes. */
-struct blocks {
-    char *base;
-    struct eco_arena arena;
-};
-
-static char *take(struct blocks *blocks, struct eco_size bytes)
-{
-    return eco_after(blocks->base, eco_arena_take(&blocks->arena, bytes));
-}
-
-static char *take_numbers(struct blocks *blocks, const struct eco_tangent_plan *plan, size_t a,
+static char *take_numbers(struct eco_arena *arena, const struct eco_tangent_plan *plan, size_t a,
                           size_t b, size_t c)
 {
-    return take(blocks, eco_arena_numbers(eco_type_bytes(plan->problem.type), a, b, c));
+    return eco_arena_array(arena, eco_arena_numbers(eco_type_bytes(plan->problem.type), a, b, c));
 }
 
-static void take_shared(struct blocks *blocks, const struct eco_tangent_plan *plan,
+static void take_shared(struct eco_arena *arena, const struct eco_tangent_plan *plan,
                         struct eco_tangent_areas *areas)
 {
     const size_t T = (size_t)plan->problem.T, N = (size_t)plan->problem.N,
@@ -43,21 +32,21 @@ static void take_shared(struct blocks *blocks, const struct eco_tangent_plan *pl
         dweights = eco_larger(
             dweights, eco_larger(kind->cell.sizes.dweight_bytes, kind->both.sizes.dweight_bytes));
     }
-    areas->workspace = take(blocks, eco_size_of(workspace));
-    areas->zeros = take_numbers(blocks, plan, H, H, 1);
+    areas->workspace = eco_arena_array(arena, eco_size_of(workspace));
+    areas->zeros = take_numbers(arena, plan, H, H, 1);
     areas->matrices =
-        take_numbers(blocks, plan, (size_t)plan->tangent->cell.recipe.n_params * D, H, 2 * I);
+        take_numbers(arena, plan, (size_t)plan->tangent->cell.recipe.n_params * D, H, 2 * I);
     if (!plan->problem.training)
         return;
-    areas->dweights = take(blocks, eco_size_of(dweights));
-    areas->dboth = take_numbers(blocks, plan, T, N, 2 * I);
-    areas->dcell = take_numbers(blocks, plan, T, N, I);
-    areas->dy = take_numbers(blocks, plan, T, N, D * H);
-    areas->dy_tangent = take_numbers(blocks, plan, T, N, D * H);
+    areas->dweights = eco_arena_array(arena, eco_size_of(dweights));
+    areas->dboth = take_numbers(arena, plan, T, N, 2 * I);
+    areas->dcell = take_numbers(arena, plan, T, N, I);
+    areas->dy = take_numbers(arena, plan, T, N, D * H);
+    areas->dy_tangent = take_numbers(arena, plan, T, N, D * H);
     if (plan->problem.dropout > 0)
-        areas->dropped = take_numbers(blocks, plan, T, N, D * H);
-    areas->dreset = take_numbers(blocks, plan, (size_t)plan->states * D, N, H);
-    areas->dinitial = take_numbers(blocks, plan, (size_t)plan->states * D, N, H);
+        areas->dropped = take_numbers(arena, plan, T, N, D * H);
+    areas->dreset = take_numbers(arena, plan, (size_t)plan->states * D, N, H);
+    areas->dinitial = take_numbers(arena, plan, (size_t)plan->states * D, N, H);
 }
 
 struct eco_size eco_tangent_place(const struct eco_tangent_plan *plan, char *base, int layer,
@@ -65,21 +54,21 @@ struct eco_size eco_tangent_place(const struct eco_tangent_plan *plan, char *bas
 {
     const size_t T = (size_t)plan->problem.T, N = (size_t)plan->problem.N;
     const size_t width = (size_t)plan->problem.D * (size_t)plan->problem.H;
-    struct blocks blocks = {.base = base};
-    take_shared(&blocks, plan, areas);
+    struct eco_arena arena = {.base = base};
+    take_shared(&arena, plan, areas);
     for (int l = 0; l <= layer; l++) {
         const struct eco_tangent_layer *kind = &plan->layer[l > 0];
-        areas->both_weights = take(&blocks, eco_size_of(kind->both.sizes.weight_bytes));
-        areas->cell_weights = take(&blocks, eco_size_of(kind->cell.sizes.weight_bytes));
-        areas->both_reserve = take(&blocks, eco_size_of(kind->both.sizes.reserve_bytes));
-        areas->cell_reserve = take(&blocks, eco_size_of(kind->cell.sizes.reserve_bytes));
-        areas->input = take_numbers(&blocks, plan, T, N, 2 * (size_t)kind->input);
-        areas->y = take_numbers(&blocks, plan, T, N, width);
-        areas->y_tangent = take_numbers(&blocks, plan, T, N, width);
+        areas->both_weights = eco_arena_array(&arena, eco_size_of(kind->both.sizes.weight_bytes));
+        areas->cell_weights = eco_arena_array(&arena, eco_size_of(kind->cell.sizes.weight_bytes));
+        areas->both_reserve = eco_arena_array(&arena, eco_size_of(kind->both.sizes.reserve_bytes));
+        areas->cell_reserve = eco_arena_array(&arena, eco_size_of(kind->cell.sizes.reserve_bytes));
+        areas->input = take_numbers(&arena, plan, T, N, 2 * (size_t)kind->input);
+        areas->y = take_numbers(&arena, plan, T, N, width);
+        areas->y_tangent = take_numbers(&arena, plan, T, N, width);
         if (plan->problem.dropout > 0 && plan->problem.training && l > 0)
-            areas->x = take_numbers(&blocks, plan, T, N, width);
+            areas->x = take_numbers(&arena, plan, T, N, width);
     }
-    return blocks.arena.end;
+    return arena.end;
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */

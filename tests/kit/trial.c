@@ -81,7 +81,7 @@ static void shape(const struct trial *trial, int k, int role, int s, struct tria
     array->type = one.type;
     array->element = one.element;
     array->row = (size_t)width * one.element;
-    array->models = p->shared && (row->models == ECO_MODELS_WITH_X || input) ? 1 : p->models;
+    array->models = p->shared && (input || one.type == 0) ? 1 : p->models;
     array->lanes = output ? 1 : one.lanes;
     array->joined = (row->letters & ECO_T) == 0 ? 0
                     : output                    ? trial->sizes.joined
