@@ -72,8 +72,7 @@ END_TEST
 
 START_TEST(algorithms_of_devices)
 {
-    ecornn_device *device;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
+    ecornn_device *const device = device_on("cpu:1");
     ecornn_device_info info = {.size = sizeof info};
     check_ok(ecornn_device_query(device, &info));
     ck_assert_str_eq(info.algorithms, "packed blas scan matrix");
@@ -120,8 +119,7 @@ START_TEST(memory_misuse)
     static const char *const name[] = {NULL, "cpu", "cpu:2", "reference"};
     char data[8] = "1234567", back[8] = "";
     ecornn_device_info info;
-    ecornn_device *device;
-    check_ok(ecornn_device_open(&device, name[_i]));
+    ecornn_device *const device = device_on(name[_i]);
     REFUSES(query_device(NULL, &info), "device is NULL");
     REFUSES(ecornn_device_query(device, NULL), "info is NULL");
     check_ok(query_device(device, &info));
@@ -232,7 +230,6 @@ START_TEST(desc_misuse)
                {"lstm/T9/N1/I1/H1/memory:M", "\"memory:M\""},
                {"lstm/T9/N1/I1/H1/memory:99999999999G", "\"memory:99999999999G\""}};
     ecornn_desc good;
-    ecornn_device *device;
     ecornn_plan *plan = ANY;
     memset(&good, 7, sizeof good);
     good.size = sizeof good;
@@ -245,7 +242,7 @@ START_TEST(desc_misuse)
     REFUSES(parse_desc(&good, NULL, NULL), "problem is NULL");
     ck_assert_mem_eq(&good, &before, sizeof good);
     check_ok(parse_desc(&good, NET_PROBLEM, NULL));
-    check_ok(ecornn_device_open(&device, "cpu:1"));
+    ecornn_device *const device = device_on("cpu:1");
     REFUSES(ecornn_plan_create_desc(NULL, device, &good), "plan is NULL");
     REFUSES(ecornn_plan_create_desc(&plan, device, NULL), "desc is NULL");
     BAD_DESC(cell = NULL, ECORNN_BAD_ARGUMENT, "cell is NULL");
@@ -474,9 +471,8 @@ static void check_block(const char *problem, ecornn_status status, size_t bytes,
 
 START_TEST(sizes_are_counted)
 {
-    ecornn_device *device;
     int refused[3] = {0};
-    check_ok(ecornn_device_open(&device, "cpu:2"));
+    ecornn_device *const device = device_on("cpu:2");
     for (int k = 0; k < 120; k++) {
         const int extent = (int)(pow(2, k / 5.) + 0.5);
         char text[3][160];

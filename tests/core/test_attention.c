@@ -17,13 +17,6 @@
 static const char *const device_name[] = {"reference", "cpu:1", "cpu:2"};
 enum { DEVICES = sizeof device_name / sizeof *device_name };
 
-static ecornn_device *open_device(const char *name)
-{
-    ecornn_device *device;
-    check_ok(ecornn_device_open(&device, name));
-    return device;
-}
-
 /* ---- the reference --------------------------------------------------------------------------- */
 
 /* The sum of the results, each times its gradient in the inputs. */
@@ -55,7 +48,7 @@ START_TEST(gradient_by_differences)
     const double step = 1e-5;
     struct attention_case test;
     struct data inputs = {0}, results = {0};
-    ecornn_device *device = open_device("reference");
+    ecornn_device *device = device_on("reference");
     ck_assert(attention_parse(&test, differentiated[_i]));
     attention_inputs(&test, &inputs);
     ck_assert(attention_run(&test, device, ECORNN_F64, 2, &inputs, &results));
@@ -85,7 +78,7 @@ END_TEST
  * by hand. */
 START_TEST(known_weights)
 {
-    ecornn_device *device = open_device("reference");
+    ecornn_device *device = device_on("reference");
     ecornn_plan *plan;
     struct eco_attention_desc desc;
     check_ok(eco_attention_parse(&desc, "attention/additive/f64/T1/S3/N1/H2/V1"));
@@ -121,7 +114,7 @@ END_TEST
 START_TEST(reference_in_types)
 {
     char text[CASE_TEXT];
-    ecornn_device *device = open_device("reference");
+    ecornn_device *device = device_on("reference");
     attention_text(_i, text);
     ck_assert_msg(attention_case_passes(text, device, 2), "%s", text);
     ecornn_device_close(device);
@@ -150,7 +143,7 @@ START_TEST(strings)
                {"attention/additive/T1/S1/N1/H1/V", "\"V\" is not a valid part"},
                {"attention/additive/T1/S1/N1/H1/scale:2", "\"scale:2\" is not a valid part"},
                {"attention/dot/T1/S1/N1/H1", "only additive scores are supported"}};
-    ecornn_device *device = open_device("reference");
+    ecornn_device *device = device_on("reference");
     struct eco_attention_desc desc;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         ecornn_plan *plan;
@@ -172,7 +165,7 @@ END_TEST
 START_TEST(descriptions)
 {
     const struct eco_attention_desc good = {.steps = 1, .source = 1, .batch = 1, .hidden = 1};
-    ecornn_device *device = open_device(device_name[_i]);
+    ecornn_device *device = device_on(device_name[_i]);
     ecornn_plan *plan = NULL;
     struct eco_attention_desc desc = good;
 #define BAD(change, word)                                                                          \
@@ -280,7 +273,7 @@ static void close_attention(ecornn_device *device, struct attention *a)
 
 START_TEST(run_misuse)
 {
-    ecornn_device *device = open_device(device_name[_i]);
+    ecornn_device *device = device_on(device_name[_i]);
     struct attention *a = open_attention(device, PROBLEM), *before = malloc(sizeof *before);
     const int32_t below[] = {4, -1, 0}, above[] = {0, 1, 5};
     void *odd = (char *)a->in[0] + 1;
@@ -330,7 +323,7 @@ END_TEST
 
 START_TEST(other_plans)
 {
-    ecornn_device *device = open_device(device_name[_i]);
+    ecornn_device *device = device_on(device_name[_i]);
     struct attention *a = open_attention(device, "attention/additive/f32/infer/T5/S4/N3/H8");
     ck_assert_uint_eq(a->sizes.reserve_bytes, 0);
     check_ok(attention_forward_all(a->plan, &a->io));
@@ -345,7 +338,7 @@ END_TEST
 /* Refuses a backward run with the reserve of another forward run. */
 START_TEST(backward_of_another_run)
 {
-    ecornn_device *device = open_device(device_name[_i]);
+    ecornn_device *device = device_on(device_name[_i]);
     struct attention *a = open_attention(device, PROBLEM);
     struct attention *other = open_attention(device, PROBLEM "/V7");
     const int32_t lengths[] = {4, 0, 3}, others[] = {3, 0, 4};

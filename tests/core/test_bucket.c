@@ -11,6 +11,7 @@
 
 #include "ecornn.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -133,7 +134,7 @@ static void compare(ecornn_device *device, bool gpu, const struct shape *shape,
     if (exact != NULL) {
         get_sizes(exact, &own);
         get_sizes(near, &all);
-        ck_assert_int_eq(get_run_sizes(near, shape->T, shape->N, &run), ECORNN_OK);
+        check_ok(get_run_sizes(near, shape->T, shape->N, &run));
         ck_assert(run.workspace_bytes <= all.workspace_bytes &&
                   run.reserve_bytes <= all.reserve_bytes);
         ck_assert(run.weight_bytes == all.weight_bytes && run.dweight_bytes == all.dweight_bytes);
@@ -155,13 +156,12 @@ static void compare(ecornn_device *device, bool gpu, const struct shape *shape,
 
 START_TEST(runs_take_what_their_own_plan_would)
 {
-    ecornn_device *device;
     uint64_t state = (uint64_t)_i;
     struct memory memory = {0};
     const bool gpu = strncmp(names[_i], "cuda", 4) == 0;
     if (suite_lacks(names[_i]))
         return;
-    ck_assert_int_eq(ecornn_device_open(&device, names[_i]), ECORNN_OK);
+    ecornn_device *const device = device_on(names[_i]);
     for (int round = 0; round < ROUNDS; round++) {
         const struct shape shape = draw(&state);
         compare(device, gpu, &shape, &memory);
@@ -176,31 +176,24 @@ END_TEST
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static void check_refused(ecornn_status status, const char *why)
-{
-    ck_assert_int_eq(status, ECORNN_BAD_ARGUMENT);
-    ck_assert_msg(strstr(ecornn_error_detail(), why) != NULL, "%s", ecornn_error_detail());
-}
-
 START_TEST(sizes_of_a_run)
 {
-    ecornn_device *device;
     ecornn_sizes all, run;
     const struct shape shape = {"lstm/f32/train", "I8/H8", 20, 6};
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
+    ecornn_device *const device = device_on("cpu:1");
     ecornn_plan *plan = plan_of(device, &shape, shape.T, shape.N);
     get_sizes(plan, &all);
-    ck_assert_int_eq(get_run_sizes(plan, 20, 6, &run), ECORNN_OK);
+    check_ok(get_run_sizes(plan, 20, 6, &run));
     ck_assert(run.workspace_bytes == all.workspace_bytes && run.reserve_bytes == all.reserve_bytes);
-    ck_assert_int_eq(get_run_sizes(plan, 10, 6, &run), ECORNN_OK);
+    check_ok(get_run_sizes(plan, 10, 6, &run));
     ck_assert(run.reserve_bytes < all.reserve_bytes && run.param_elements == all.param_elements);
-    ck_assert_int_eq(get_run_sizes(plan, 0, 6, &run), ECORNN_OK);
+    check_ok(get_run_sizes(plan, 0, 6, &run));
     ck_assert(run.reserve_bytes == 0 && run.workspace_bytes == 0 &&
               run.weight_bytes == all.weight_bytes);
-    check_refused(get_run_sizes(plan, 21, 6, &run), "steps is 21, must be 0 to 20");
-    check_refused(get_run_sizes(plan, 20, -2, &run), "batch is -2, must be 0 to 6");
-    check_refused(get_run_sizes(NULL, 1, 1, &run), "plan is NULL");
-    check_refused(ecornn_run_sizes(plan, 1, 1, NULL), "sizes is NULL");
+    REFUSES(get_run_sizes(plan, 21, 6, &run), "steps is 21, must be 0 to 20");
+    REFUSES(get_run_sizes(plan, 20, -2, &run), "batch is -2, must be 0 to 6");
+    REFUSES(get_run_sizes(NULL, 1, 1, &run), "plan is NULL");
+    REFUSES(ecornn_run_sizes(plan, 1, 1, NULL), "sizes is NULL");
     ecornn_plan_free(plan);
     ecornn_device_close(device);
 }

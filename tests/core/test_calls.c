@@ -413,8 +413,7 @@ static void learn(void)
 {
     ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 1e-3};
     ecornn_desc desc;
-    ecornn_device *device;
-    check_ok(ecornn_device_open(&device, "cpu:1"));
+    ecornn_device *const device = device_on("cpu:1");
     check_ok(parse_desc(&desc, problems[0], NULL));
     if (getenv("ECORNN_FORCE") == NULL) /* tuning refuses forced choices */
         check_ok(ecornn_tune(device, &desc, &tuning));

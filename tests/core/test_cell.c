@@ -12,6 +12,7 @@
 #include "common/cell/cell.h"
 #include "common/util.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 static struct ecornn_cell cell;
@@ -420,9 +421,8 @@ START_TEST(starts)
 {
     static const double value[] = {0, -1e30, 0.5};
     ecornn_cell *parsed;
-    ck_assert_int_eq(ecornn_cell_parse(&parsed, "cell a(h, m = -1e30, n = 0.5)\n"
-                                                "m' = max(m, W x)\nn' = n\nh' = m' * n"),
-                     ECORNN_OK);
+    check_ok(ecornn_cell_parse(&parsed, "cell a(h, m = -1e30, n = 0.5)\n"
+                                        "m' = max(m, W x)\nn' = n\nh' = m' * n"));
     for (int s = 0; s < 3; s++)
         ck_assert(state_start(parsed, s) == value[s]);
     ck_assert(state_start(parsed, 3) == 0);

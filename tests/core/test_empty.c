@@ -109,11 +109,10 @@ START_TEST(empty_runs)
 {
     const char *const name = device[_i / PROBLEMS_];
     static struct trial trial;
-    ecornn_device *on;
     ecornn_plan *plan;
     if (suite_lacks(name))
         return;
-    check_ok(ecornn_device_open(&on, name));
+    ecornn_device *const on = device_on(name);
     const ecornn_status status = ecornn_plan_create(&plan, on, problem[_i % PROBLEMS_], NULL);
     if (status != ECORNN_UNSUPPORTED) { /* a CPU does not support F16 */
         check_ok(status);
@@ -205,11 +204,10 @@ START_TEST(no_parameters)
     static struct trial trial;
     char text[64];
     ecornn_cell *cell;
-    ecornn_device *on;
     ecornn_param param;
     if (suite_lacks(device[_i / FORMS]))
         return;
-    check_ok(ecornn_device_open(&on, device[_i / FORMS]));
+    ecornn_device *const on = device_on(device[_i / FORMS]);
     check_ok(ecornn_cell_parse(&cell, "cell half(h = 8)\nh' = 0.5 * h\n"));
     snprintf(text, sizeof text, "half%s/train/bi/L2/T3/N2/I1/H4", form[_i % FORMS]);
     trial_open(&trial, on, text, cell);

@@ -241,12 +241,11 @@ static void check_child(const ecornn_device *device, const struct buffers *expec
 START_TEST(forks)
 {
     struct net net;
-    ecornn_device *device;
     int threads = 0;
     net_open(&net, "cpu:1", NET_PROBLEM);
     struct buffers *expected = buffers_open(&net);
     net_train(&net, expected);
-    check_ok(ecornn_device_open(&device, "cpu:2"));
+    ecornn_device *const device = device_on("cpu:2");
     check_child(device, expected, 2);
 #pragma omp parallel num_threads(2) reduction(+ : threads)
     threads++;
@@ -260,9 +259,8 @@ END_TEST
 
 START_TEST(threads_that_openmp_was_told)
 {
-    ecornn_device *device;
     omp_set_num_threads(1);
-    check_ok(ecornn_device_open(&device, "cpu"));
+    ecornn_device *device = device_on("cpu");
     ck_assert_int_eq(threads_of(device), 1);
     ecornn_device_close(device);
     check_ok(ecornn_device_open(&device, "cpu:2"));

@@ -11,6 +11,7 @@
 #include "ecornn.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/choices.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 START_TEST(text_of_a_key)
@@ -59,8 +60,7 @@ START_TEST(choices_make_the_same_plan)
                                            "lstm/bf16/train/T30/N24/I64/H64",
                                            "mgu/train/T8/N4/I8/H48/save:every:3",
                                            "lstm/bf16-weights/T30/N1/I64/H64"};
-    ecornn_device *device;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
+    ecornn_device *const device = device_on("cpu:2");
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         force_choices(device, problems[i]);
     ecornn_device_close(device);
@@ -72,8 +72,7 @@ START_TEST(every_choice_can_be_forced)
     static const char *const problems[] = {"lstm/train/T9/N3/I8/H40", "lstm/bf16/T9/N3/I8/H40/P8",
                                            "min-gru/train/T300/N2/I5/H19",
                                            "gru/f64/train/T9/N3/I8/H40"};
-    ecornn_device *device;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
+    ecornn_device *const device = device_on("cpu:2");
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         force_rows(device, problems[i]);
     ecornn_device_close(device);
@@ -86,13 +85,12 @@ START_TEST(forced_choices_are_printed)
         "algorithm=packed,chunk=4,chunk-back=8,vectors=4,own-units=1,fuse=0,copy=0,grid=1x1x1,"
         "block=8,pass-after=0,cached=1,strips=0,whole-rows=1,help=1,pack-rows=96";
     char print[1 << 13], wanted[sizeof forced + 16];
-    ecornn_device *device;
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
-    ck_assert_int_eq(parse_desc(&desc, "lstm/train/T9/N3/I8/H40", NULL), ECORNN_OK);
+    ecornn_device *const device = device_on("cpu:2");
+    check_ok(parse_desc(&desc, "lstm/train/T9/N3/I8/H40", NULL));
     ck_assert_int_eq(setenv("ECORNN_FORCE", forced, 1), 0);
-    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
+    check_ok(ecornn_plan_create_desc(&plan, device, &desc));
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
     ecornn_plan_print(plan, print, sizeof print);
     snprintf(wanted, sizeof wanted, "ECORNN_FORCE=%s\n", forced);
@@ -105,11 +103,10 @@ END_TEST
 START_TEST(too_long_to_force)
 {
     char text[300];
-    ecornn_device *device;
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
-    ck_assert_int_eq(parse_desc(&desc, "lstm/T1/N1/I8/H8", NULL), ECORNN_OK);
+    ecornn_device *const device = device_on("cpu:2");
+    check_ok(parse_desc(&desc, "lstm/T1/N1/I8/H8", NULL));
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     ck_assert_int_eq(setenv("ECORNN_FORCE", text, 1), 0);

@@ -116,10 +116,8 @@ START_TEST(plans_them)
 {
     static const char *const text[] = {"lif/train/L2/bi/T3/N2/I3/H4", "T3/N2/I3; lif/H4; lstm/H5",
                                        "linoss-im/train/T3/N2/I3/H4/tangent"};
-    ecornn_device *device;
-    check_ok(ecornn_device_open(&device, "cpu:1"));
-    ecornn_plan *plan;
-    check_ok(ecornn_plan_create(&plan, device, text[_i], NULL));
+    ecornn_device *const device = device_on("cpu:1");
+    ecornn_plan *const plan = plan_on(device, text[_i]);
     char print[200];
     ck_assert_int_gt(ecornn_plan_print(plan, print, sizeof print), 0);
     ecornn_plan_free(plan);

@@ -42,11 +42,10 @@ START_TEST(is_made_at_once)
 {
     const char *const device[] = {"cpu:1", "cpu:2", "reference"};
     for (int i = 0; i < 3; i++) {
-        ecornn_device *opened;
         ecornn_desc desc;
         ecornn_plan *plan;
         char text[4096];
-        check_ok(ecornn_device_open(&opened, device[i]));
+        ecornn_device *const opened = device_on(device[i]);
         check_ok(parse_desc(&desc, longest[_i], NULL));
         walked = 0;
         check_ok(ecornn_plan_create_desc(&plan, opened, &desc));
@@ -60,10 +59,9 @@ END_TEST
 
 START_TEST(is_refused_at_once)
 {
-    ecornn_device *device;
     ecornn_desc desc;
     ecornn_plan *plan;
-    check_ok(ecornn_device_open(&device, "cpu:1"));
+    ecornn_device *const device = device_on("cpu:1");
     check_ok(parse_desc(&desc, "lstm/T16777216/N16777216/L255/I4194304/H4194304", NULL));
     REFUSES(ecornn_plan_create_desc(&plan, device, &desc), "bytes in one block");
     ecornn_device_close(device);

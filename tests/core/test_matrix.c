@@ -253,10 +253,9 @@ END_TEST
 
 START_TEST(states_have_sizes)
 {
-    ecornn_plan *plan;
     size_t elements = 0;
     ecornn_type type = 0;
-    check_ok(ecornn_plan_create(&plan, NULL, "mlstm/bf16/T2/N1/I30/H6/heads:2/key:5", NULL));
+    ecornn_plan *const plan = plan_on(NULL, "mlstm/bf16/T2/N1/I30/H6/heads:2/key:5");
     static const size_t should[] = {6, 30, 10, 2};
     for (int s = 0; s < 4; s++) {
         check_ok(ecornn_plan_state(plan, s, &elements, &type));

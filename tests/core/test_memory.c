@@ -268,12 +268,11 @@ START_TEST(ticks_allocate_nothing)
     static float params[4 * HIDDEN * (INPUT + HIDDEN + 1)], x[STREAMS * INPUT], y[STREAMS * HIDDEN],
         state[2][STREAMS * HIDDEN];
     for (size_t i = 0; i < sizeof problem / sizeof *problem; i++) {
-        ecornn_plan *plan;
         ecornn_sizes sizes;
         int32_t rows[STREAMS];
         const void *from[12];
         check_ok(ecornn_device_open(&tested_device, net_device[_i]));
-        check_ok(ecornn_plan_create(&plan, tested_device, problem[i], NULL));
+        ecornn_plan *const plan = plan_on(tested_device, problem[i]);
         check_ok(get_sizes(plan, &sizes));
         for (int k = 0; k < 12; k++)
             from[k] = params;

@@ -201,10 +201,9 @@ START_TEST(wrong_texts_are_refused)
         {"streams/T5/N2/I3; lstm/H4", "layer 0 of a net: nets have no streams", ECORNN_UNSUPPORTED},
         {"f64/train/T16777216/N16777216/I16777216; join:2; join:2; lstm/H4", "columns", 0},
     };
-    ecornn_device *device;
     ecornn_plan *plan = NULL;
     char text[6000];
-    check_ok(ecornn_device_open(&device, "cpu:1"));
+    ecornn_device *const device = device_on("cpu:1");
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         const ecornn_status status = wrong[k].status ? wrong[k].status : ECORNN_BAD_ARGUMENT;
         check_refused(ecornn_plan_create(&plan, device, wrong[k].text, NULL), status,
@@ -224,14 +223,13 @@ END_TEST
 START_TEST(wrong_calls_are_refused)
 {
     static const char own[] = "cell own(h)\nh' = tanh(W x + R h)\n";
-    ecornn_device *device;
     ecornn_cell *cell;
     ecornn_plan *plan = NULL;
     struct net_layer layer;
     ecornn_sizes sizes;
     char text[4000];
     float x[64] = {0};
-    check_ok(ecornn_device_open(&device, "cpu:1"));
+    ecornn_device *const device = device_on("cpu:1");
     check_ok(ecornn_cell_parse(&cell, own));
     const ecornn_cell *const cells[] = {cell, NULL};
     REFUSES(ecornn_plan_create(NULL, device, "", NULL), "plan is NULL");
@@ -313,11 +311,10 @@ END_TEST
 START_TEST(nothing_runs_of_a_wrong_call)
 {
     static float numbers[64], final[3 * 2] = {5};
-    ecornn_device *device;
     ecornn_plan *plan = NULL;
     ecornn_sizes sizes;
     const void *params[20];
-    check_ok(ecornn_device_open(&device, "cpu:1"));
+    ecornn_device *const device = device_on("cpu:1");
     check_ok(ecornn_plan_create(&plan, device,
                                 "train/T4/N2/I3; rnn-tanh/H3; rnn-tanh/H2/save:states", NULL));
     get_sizes(plan, &sizes);
@@ -345,11 +342,10 @@ END_TEST
 /* Each allocation of a plan fails once, and nothing leaks (AddressSanitizer would report it). */
 START_TEST(memory_may_be_short)
 {
-    ecornn_device *device;
     ecornn_plan *plan = NULL;
     ecornn_status status = ECORNN_NO_MEMORY;
     int k = 0;
-    check_ok(ecornn_device_open(&device, "cpu:1"));
+    ecornn_device *const device = device_on("cpu:1");
     while (status != ECORNN_OK) {
         eco_alloc_fail_at(++k);
         status = ecornn_plan_create(&plan, device, "T4/N2/I3; gru/H3; lstm/H2", NULL);

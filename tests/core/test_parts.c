@@ -466,10 +466,9 @@ static const struct {
 
 START_TEST(what_is_wrong_is_said)
 {
-    ecornn_device *device;
     ecornn_cell *cell;
     ecornn_plan *plan = NULL;
-    check_ok(ecornn_device_open(&device, "cpu:1"));
+    ecornn_device *const device = device_on("cpu:1");
     check_ok(ecornn_cell_parse(&cell, wrong[_i].text));
     const ecornn_cell *const cells[] = {cell, NULL};
     const ecornn_status status = ecornn_plan_create(&plan, device, wrong[_i].problem, cells);

@@ -10,6 +10,7 @@
 
 #include "common/util.h"
 #include "tests/kit/problems.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 START_TEST(strings_come_back)
@@ -25,10 +26,10 @@ static void dropout_comes_back(float dropout)
 {
     struct eco_problem problem;
     ecornn_desc desc;
-    ck_assert_int_eq(eco_problem_parse(&desc, "lstm/train/L2/T1/N1/I1/H1", NULL), ECORNN_OK);
+    check_ok(eco_problem_parse(&desc, "lstm/train/L2/T1/N1/I1/H1", NULL));
     desc.dropout = dropout;
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_parse(&desc, problem.text, NULL), ECORNN_OK);
+    check_ok(eco_problem_build(&problem, &desc));
+    check_ok(eco_problem_parse(&desc, problem.text, NULL));
     ck_assert_msg(memcmp(&desc.dropout, &dropout, sizeof dropout) == 0, "%a came back as %a",
                   (double)dropout, (double)desc.dropout);
 }
@@ -137,7 +138,7 @@ START_TEST(random_options_come_back)
             continue;
         taken++;
         desc.flags &= ~(uint32_t)(ECORNN_TANGENT | ECORNN_MEASURE), desc.measure_seconds = 0;
-        ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+        check_ok(eco_problem_build(&problem, &desc));
         problem_of(&again, problem.text);
         ck_assert_str_eq(problem.text, again.text);
         again.flags |= problem.flags & ECORNN_SAVE_ALL; /* printed where it changes something */

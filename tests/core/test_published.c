@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/cell/cell.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -292,7 +293,7 @@ static void run_case(struct test_case *test, const char *device, struct data *in
                      struct data *results)
 {
     struct machine machine = {.type = test->desc.type, .backwards = 1};
-    ck_assert_int_eq(ecornn_device_open(&machine.device, device), ECORNN_OK);
+    check_ok(ecornn_device_open(&machine.device, device));
     ck_assert(case_run(test, &machine, inputs, results));
     ecornn_device_close(machine.device);
 }

@@ -16,6 +16,7 @@
 #include "common/util.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -24,7 +25,7 @@ static const char *only; /* the argument */
 static struct machine reference(ecornn_type type)
 {
     struct machine machine = {.type = type, .backwards = 1};
-    ck_assert_int_eq(ecornn_device_open(&machine.device, "reference"), ECORNN_OK);
+    check_ok(ecornn_device_open(&machine.device, "reference"));
     return machine;
 }
 
@@ -329,7 +330,7 @@ START_TEST(says_when_memory_fails)
     eco_alloc_fail_at(1);
     ck_assert_int_eq(forward_all(of.plan, &io), ECORNN_NO_MEMORY);
     eco_alloc_fail_at(0);
-    ck_assert_int_eq(forward_all(of.plan, &io), ECORNN_OK);
+    check_ok(forward_all(of.plan, &io));
     planned_close(&of);
 }
 END_TEST

@@ -31,13 +31,12 @@ enum { DEVICES = sizeof device / sizeof *device, PROBLEMS_ = sizeof problem / si
 START_TEST(streams_are_as_alone)
 {
     static struct streams s;
-    ecornn_device *opened;
     const char *const text = problem[_i % PROBLEMS_], *const on = device[_i / PROBLEMS_];
     const bool gpu = strcmp(on, "cuda") == 0, narrow = strstr(text, "/bf16-weights/") != NULL;
     const bool invariant = strstr(text, "/row-invariant/") != NULL;
     if (suite_lacks(on) || (gpu && (strstr(text, "/int8/") || (narrow && invariant))))
         return;
-    check_ok(ecornn_device_open(&opened, on));
+    ecornn_device *const opened = device_on(on);
     streams_open(&s, opened, text, STREAMS, gpu || (narrow && !invariant));
     for (int tick = 0; tick < TICKS; tick++) {
         int32_t rows[STREAMS], N = 0;
@@ -59,8 +58,7 @@ END_TEST
 START_TEST(misuse)
 {
     static struct streams s;
-    ecornn_device *opened;
-    check_ok(ecornn_device_open(&opened, "cpu:1"));
+    ecornn_device *const opened = device_on("cpu:1");
     streams_open(&s, opened, "gru/infer/T1/N41/I5/H9/streams", STREAMS, false);
     trial_send(&s.tick);
     int32_t rows[] = {3, 5, 40};

@@ -189,19 +189,12 @@ static void agree_all(struct trial *is, struct trial *expected, int last,
     }
 }
 
-static ecornn_device *reference(void)
-{
-    ecornn_device *device;
-    check_ok(ecornn_device_open(&device, "reference"));
-    return device;
-}
-
 START_TEST(tangents_are_differences)
 {
     static double stopped[1 << 16];
     const double step = 1e-5;
     static struct trial point, direction, up, down, at, along;
-    ecornn_device *device = reference();
+    ecornn_device *device = device_on("reference");
     ecornn_cell *cell = NULL;
     ecornn_desc desc, exact;
     if (list[_i].text != NULL)
@@ -219,10 +212,9 @@ START_TEST(tangents_are_differences)
     for (int role = Y; role < ROLES; role++)
         part_add((struct part){.of = &up}, -1, (struct part){.of = &down}, role);
     for (int d = 0; d < DEVICES; d++) {
-        ecornn_device *on;
         if (suite_lacks(devices[d]))
             continue;
-        check_ok(ecornn_device_open(&on, devices[d]));
+        ecornn_device *const on = device_on(devices[d]);
         open_trial(&at, on, &desc, list[_i].lengths), open_trial(&along, on, &desc, false);
         part_copy_inputs((struct part){.of = &at}, (struct part){.of = &point});
         part_copy_inputs((struct part){.of = &along}, (struct part){.of = &direction});
@@ -266,7 +258,7 @@ START_TEST(what_it_does_not_do_is_said)
         {"raw/T2/N2/I4/H4", raw, "x stands in its text without W"},
         {"noisy/L2/T2/N2/I2/H4", noisy, "bernoulli() in more than one layer"},
     };
-    ecornn_device *device = reference();
+    ecornn_device *device = device_on("reference");
     ecornn_plan *plan = NULL;
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         ecornn_cell *cell = NULL;
@@ -284,7 +276,7 @@ END_TEST
 
 START_TEST(wrong_calls_are_refused)
 {
-    ecornn_device *device = reference();
+    ecornn_device *device = device_on("reference");
     ecornn_plan *plan;
     ecornn_sizes sizes;
     ecornn_desc desc;

@@ -15,6 +15,7 @@
 #include "tests/kit/calls.h"
 #include "tests/kit/clock.h"
 #include "tests/kit/problems.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 enum { MS = 1000000 };
@@ -25,7 +26,7 @@ static void open_cpu(void)
 {
     clock_step = MS;
     ck_assert_int_eq(setenv("ECORNN_WISDOM", "0", 1), 0);
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
+    check_ok(ecornn_device_open(&device, "cpu:2"));
 }
 
 static void close_cpu(void)
@@ -38,8 +39,8 @@ static ecornn_plan *plan_of(const char *problem)
 {
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(parse_desc(&desc, problem, NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
+    check_ok(parse_desc(&desc, problem, NULL));
+    check_ok(ecornn_plan_create_desc(&plan, device, &desc));
     return plan;
 }
 
@@ -122,7 +123,7 @@ START_TEST(other_results)
     char text[128];
     struct eco_tune_bounds bounds;
     ecornn_plan *plan = plan_of("lstm/train/T4/N2/I3/H5");
-    ck_assert_int_eq(eco_tune_bounds_find(&bounds, &plan->problem), ECORNN_OK);
+    check_ok(eco_tune_bounds_find(&bounds, &plan->problem));
     for (int k = 0; k < 4; k++) {
         const struct eco_tune_results a = {{right}, {3}, {ECORNN_F64}},
                                       b = {{tried[k]}, {3}, {ECORNN_F64}};
@@ -174,7 +175,7 @@ START_TEST(bounds_of_narrow_types)
         struct eco_tune_bounds bounds;
         struct eco_problem problem;
         problem_of(&problem, rows[k].problem);
-        ck_assert_int_eq(eco_tune_bounds_find(&bounds, &problem), ECORNN_OK);
+        check_ok(eco_tune_bounds_find(&bounds, &problem));
         ck_assert_msg(bounds.most[0] >= rows[k].least && bounds.most[0] <= rows[k].most,
                       "%s: %g, %g, %g", rows[k].problem, bounds.most[0], bounds.most[1],
                       bounds.most[2]);
@@ -214,7 +215,7 @@ static void know(const char *name, const char *choices)
 {
     struct eco_problem problem;
     problem_of(&problem, name);
-    ck_assert_int_eq(eco_wisdom_learn(device, &problem, choices, 1e-6, 1e-8), ECORNN_OK);
+    check_ok(eco_wisdom_learn(device, &problem, choices, 1e-6, 1e-8));
 }
 
 /* Tunes with so little time that only the required candidates are measured. */
@@ -224,9 +225,8 @@ static ecornn_tuning measure(const char *problem, bool wisdom)
     ecornn_tuning tuned;
     const ecornn_tuning tuning = {
         .size = sizeof tuning, .limit_seconds = 1e-3, .forget = 1, .wisdom = wisdom};
-    ck_assert_int_eq(parse_desc(&desc, problem, NULL), ECORNN_OK);
-    ck_assert_msg(tune_into(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
-                  ecornn_error_detail());
+    check_ok(parse_desc(&desc, problem, NULL));
+    check_ok(tune_into(device, &desc, &tuning, &tuned));
     return tuned;
 }
 
@@ -238,9 +238,8 @@ START_TEST(becomes_wisdom)
     ecornn_tuning tuned;
     const ecornn_tuning tuning = {
         .size = sizeof tuning, .limit_seconds = 3, .report = see, .own = &seen};
-    ck_assert_int_eq(parse_desc(&desc, tuned_problem[_i], NULL), ECORNN_OK);
-    ck_assert_msg(tune_into(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
-                  ecornn_error_detail());
+    check_ok(parse_desc(&desc, tuned_problem[_i], NULL));
+    check_ok(tune_into(device, &desc, &tuning, &tuned));
     ck_assert_int_gt(tuned.candidates, 0);
     ck_assert_int_eq(tuned.wrong, 0);
     ck_assert_int_eq(tuned.refused, seen.refused);
@@ -270,8 +269,8 @@ START_TEST(measures_three_in_no_time)
     ecornn_tuning tuned;
     const ecornn_tuning tuning = {
         .size = sizeof tuning, .limit_seconds = 1e-9, .forget = 1, .report = see, .own = &seen};
-    ck_assert_int_eq(parse_desc(&desc, problem[_i], NULL), ECORNN_OK);
-    ck_assert_int_eq(tune_into(device, &desc, &tuning, &tuned), ECORNN_OK);
+    check_ok(parse_desc(&desc, problem[_i], NULL));
+    check_ok(tune_into(device, &desc, &tuning, &tuned));
     ck_assert_int_eq(tuned.candidates, 3);
     ck_assert_int_ge(seen.timed, 4); /* with the starting plan */
     ck_assert_int_eq(tuned.measured, 1);
@@ -286,7 +285,7 @@ static ecornn_tuning tune_by(const struct eco_choice *choices, const char *name)
     ecornn_tuning tuned = {0};
     struct eco_problem problem;
     problem_of(&problem, name);
-    ck_assert_int_eq(eco_tune(device, &problem, choices, &tuning, &tuned), ECORNN_OK);
+    check_ok(eco_tune(device, &problem, choices, &tuning, &tuned));
     return tuned;
 }
 
@@ -349,7 +348,7 @@ START_TEST(fetches_pieces)
     ck_assert_ptr_nonnull(y);
     for (int i = 0; i < ALL; i++)
         y[i] = (float)i;
-    ck_assert_int_eq(eco_tune_results_fetch(&results, &data), ECORNN_OK);
+    check_ok(eco_tune_results_fetch(&results, &data));
     const float *const got = results.value[0];
     const size_t n = results.count[0];
     ck_assert_uint_lt(n, ALL);
@@ -415,7 +414,7 @@ static void open_slow(bool if_planned)
     static struct eco_algo slow;
     static const struct eco_algo *const algos[] = {&slow, NULL};
     ecornn_device_close(device);
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
+    check_ok(ecornn_device_open(&device, "cpu:1"));
     backend = *device->backend;
     packed = backend.algos[0];
     slow = *packed;
@@ -521,21 +520,20 @@ START_TEST(wrong_calls)
     ecornn_desc desc;
     ecornn_tuning tuned;
     const ecornn_tuning size = {.size = 1}, seconds = {.size = sizeof seconds, .limit_seconds = -1};
-    ck_assert_int_eq(parse_desc(&desc, tuned_problem[0], NULL), ECORNN_OK);
+    check_ok(parse_desc(&desc, tuned_problem[0], NULL));
     ck_assert_int_eq(tune_into(NULL, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(tune_into(device, NULL, NULL, &tuned), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(tune_into(device, &desc, &size, &tuned), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(tune_into(device, &desc, &seconds, &tuned), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=2", 1), 0);
-    ck_assert_int_eq(tune_into(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
-    ck_assert(strstr(ecornn_error_detail(), "unset ECORNN_FORCE before tuning") != NULL);
+    check_refused(tune_into(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT,
+                  "unset ECORNN_FORCE before tuning");
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
     ecornn_desc limited = desc;
     limited.memory_limit = 123456789;
-    ck_assert_int_eq(tune_into(device, &limited, NULL, &tuned), ECORNN_UNSUPPORTED);
-    ck_assert(strstr(ecornn_error_detail(), "memory_limit is 123456789, must be 0") != NULL);
-    ecornn_device *reference;
-    ck_assert_int_eq(ecornn_device_open(&reference, "reference"), ECORNN_OK);
+    check_refused(tune_into(device, &limited, NULL, &tuned), ECORNN_UNSUPPORTED,
+                  "memory_limit is 123456789, must be 0");
+    ecornn_device *const reference = device_on("reference");
     ck_assert_int_eq(tune_into(reference, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
     ecornn_device_close(reference);
     desc.steps = 0;
@@ -552,7 +550,7 @@ START_TEST(no_memory)
     ecornn_desc desc;
     ecornn_tuning tuned;
     const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 0.005, .wisdom = 1};
-    ck_assert_int_eq(parse_desc(&desc, "lstm/train/T2/N1/I2/H2", NULL), ECORNN_OK);
+    check_ok(parse_desc(&desc, "lstm/train/T2/N1/I2/H2", NULL));
     know("lstm/f32/train/T2/N1/I2/H2", "algorithm=packed,chunk=1");
     int failed = 0;
     for (int k = 1; k < 40; k++) {

@@ -15,6 +15,7 @@
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/wisdom.h"
 
@@ -63,7 +64,7 @@ START_TEST(keeps_the_order)
     ck_assert(says("lstm/f32/infer/T120/N24/I64/H64", ",chunk=7,"));
     strcpy(text, whole());
     ecornn_wisdom_forget();
-    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_OK);
+    check_ok(ecornn_wisdom_from_text(text));
     ck_assert(says("lstm/f32/infer/T120/N24/I64/H64", ",chunk=7,"));
     learn("lstm/f32/infer/T110/N21/I64/H64" CHUNK(9)); /* again: now the latest */
     ck_assert(says("lstm/f32/infer/T120/N24/I64/H64", ",chunk=9,"));
@@ -100,7 +101,7 @@ START_TEST(of_another_device)
     strcpy(before, plan_of(LSTM, NULL));
     strcpy(other, wisdom_device->identity);
     memcpy(strstr(other, "threads=2"), "threads=4", 9);
-    ck_assert_int_eq(ecornn_wisdom_from_text(text_of(other, LSTM CHUNK(7))), ECORNN_OK);
+    check_ok(ecornn_wisdom_from_text(text_of(other, LSTM CHUNK(7))));
     static const char note[] = "wisdom: of another device, not used: threads=4, here threads=2\n";
     ck_assert(says(LSTM, note));
     ck_assert_str_eq(strstr(wisdom_print, "ECORNN_FORCE="), strstr(before, "ECORNN_FORCE="));
@@ -108,7 +109,7 @@ START_TEST(of_another_device)
     memcpy(strstr(other, "threads=4"), "threads=2", 9);
     memcpy(strstr(other, "version="), "version=9", 9);
     ecornn_wisdom_forget();
-    ck_assert_int_eq(ecornn_wisdom_from_text(text_of(other, LSTM CHUNK(7))), ECORNN_OK);
+    check_ok(ecornn_wisdom_from_text(text_of(other, LSTM CHUNK(7))));
     ck_assert(says(LSTM, "not used: version=9"));
     learn(LSTM CHUNK(7)); /* an entry of this device is added */
     ck_assert(says(LSTM, ",chunk=7,"));
@@ -152,7 +153,7 @@ START_TEST(cells_from_text)
     ecornn_cell *cell[2];
     char lines[200];
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(ecornn_cell_parse(&cell[i], texts[i]), ECORNN_OK);
+        check_ok(ecornn_cell_parse(&cell[i], texts[i]));
     learn(LSTM CHUNK(7));
     ck_assert(strstr(plan_of(LSTM, cell[0]), "wisdom") == NULL);
     snprintf(lines, sizeof lines,
@@ -181,11 +182,11 @@ static double time_of_plan(const char *problem)
 {
     double least = 1;
     ecornn_desc desc;
-    ck_assert_int_eq(parse_desc(&desc, problem, NULL), ECORNN_OK);
+    check_ok(parse_desc(&desc, problem, NULL));
     for (int i = 0; i < 200; i++) {
         ecornn_plan *plan;
         const double begin = seconds();
-        ck_assert_int_eq(ecornn_plan_create_desc(&plan, wisdom_device, &desc), ECORNN_OK);
+        check_ok(ecornn_plan_create_desc(&plan, wisdom_device, &desc));
         const double time = seconds() - begin;
         least = time < least ? time : least;
         ecornn_plan_free(plan);
@@ -207,7 +208,7 @@ START_TEST(plans_are_made_as_fast)
                               64 + k, wisdom_device->id);
     ck_assert_uint_lt(n, ROOM);
     const double begin = seconds();
-    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_OK);
+    check_ok(ecornn_wisdom_from_text(text));
     const double read = seconds() - begin;
     const double found = time_of_plan(LSTM), none = time_of_plan("gru/T100/N20/I64/H64");
     printf("# plan: %.2f us; with %d lines: found %.2f us, none for it %.2f us; read in %.1f ms\n",

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/backend.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/wisdom.h"
 
@@ -47,7 +48,7 @@ END_TEST
 
 static void check_saved(const char *path)
 {
-    ck_assert_msg(ecornn_wisdom_save(path) == ECORNN_OK, "%s", ecornn_error_detail());
+    check_ok(ecornn_wisdom_save(path));
 }
 
 START_TEST(saves_and_loads)
@@ -56,15 +57,15 @@ START_TEST(saves_and_loads)
     struct stat about;
     learn(LSTM CHUNK(7));
     strcpy(text, whole());
-    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
-    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
-    ck_assert_int_eq(ecornn_wisdom_save(NULL), ECORNN_OK);
+    check_ok(ecornn_wisdom_save(in_folder("saved")));
+    check_ok(ecornn_wisdom_save(in_folder("saved")));
+    check_ok(ecornn_wisdom_save(NULL));
     ck_assert_int_eq(stat(in_folder("ecornn/wisdom"), &about), 0);
     ecornn_wisdom_forget();
-    ck_assert_int_eq(ecornn_wisdom_load(in_folder("saved")), ECORNN_OK);
+    check_ok(ecornn_wisdom_load(in_folder("saved")));
     ck_assert_str_eq(whole(), text);
     ecornn_wisdom_forget();
-    ck_assert_int_eq(ecornn_wisdom_load(NULL), ECORNN_OK);
+    check_ok(ecornn_wisdom_load(NULL));
     ck_assert_str_eq(whole(), text);
     ck_assert_int_eq(ecornn_wisdom_save(in_folder("no/such")), ECORNN_FAILED);
     ck_assert_int_eq(ecornn_wisdom_load(in_folder("no/such")), ECORNN_FAILED);
@@ -135,9 +136,9 @@ START_TEST(left_behind)
         snprintf(path, sizeof path, "%s.%ld.%d", in_folder("saved"), (long)getpid(), k);
         write_file(path, "left");
     }
-    ck_assert_msg(ecornn_wisdom_save(in_folder("saved")) == ECORNN_OK, "%s", ecornn_error_detail());
+    check_ok(ecornn_wisdom_save(in_folder("saved")));
     ecornn_wisdom_forget();
-    ck_assert_int_eq(ecornn_wisdom_load(in_folder("saved")), ECORNN_OK);
+    check_ok(ecornn_wisdom_load(in_folder("saved")));
 }
 END_TEST
 
@@ -150,7 +151,7 @@ START_TEST(replaces_only_files)
     ck_assert_int_eq(symlink("file", in_folder("link")), 0);
     ck_assert_int_eq(symlink("none", in_folder("nowhere")), 0);
     ck_assert_int_eq(mkfifo(in_folder("fifo"), 0666), 0);
-    ck_assert_int_eq(ecornn_wisdom_save(in_folder("link")), ECORNN_OK);
+    check_ok(ecornn_wisdom_save(in_folder("link")));
     ck_assert_int_eq(lstat(in_folder("link"), &about), 0);
     ck_assert(S_ISLNK(about.st_mode));
     ck_assert_int_eq(ecornn_wisdom_save(in_folder("fifo")), ECORNN_FAILED);
@@ -159,7 +160,7 @@ START_TEST(replaces_only_files)
     ck_assert(S_ISFIFO(about.st_mode));
     ck_assert_int_eq(ecornn_wisdom_save(in_folder("nowhere")), ECORNN_FAILED);
     ecornn_wisdom_forget();
-    ck_assert_int_eq(ecornn_wisdom_load(in_folder("file")), ECORNN_OK);
+    check_ok(ecornn_wisdom_load(in_folder("file")));
     ck_assert(says(LSTM, ",chunk=7,"));
 }
 END_TEST
@@ -171,7 +172,7 @@ START_TEST(no_room)
     static char text[WISDOM_TEXT];
     learn(LSTM CHUNK(7));
     strcpy(text, whole());
-    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
+    check_ok(ecornn_wisdom_save(in_folder("saved")));
     learn(LSTM CHUNK(9));
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
@@ -180,7 +181,7 @@ START_TEST(no_room)
     ck_assert_int_eq(status, ECORNN_FAILED);
     ck_assert(strstr(ecornn_error_detail(), "cannot write") != NULL);
     ecornn_wisdom_forget();
-    ck_assert_int_eq(ecornn_wisdom_load(in_folder("saved")), ECORNN_OK);
+    check_ok(ecornn_wisdom_load(in_folder("saved")));
     ck_assert_str_eq(whole(), text);
     char command[200];
     snprintf(command, sizeof command, "test \"$(cd '%s' && echo *)\" = saved", wisdom_folder);

@@ -10,6 +10,7 @@
 #include "common/backend.h"
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/wisdom.h"
 
@@ -20,10 +21,9 @@ START_TEST(says_it_again)
     strcpy(first, whole());
     ecornn_wisdom_forget();
     ck_assert_str_eq(whole(), WISDOM_HEAD);
-    ck_assert_int_eq(ecornn_wisdom_from_text(first), ECORNN_OK);
+    check_ok(ecornn_wisdom_from_text(first));
     ck_assert_str_eq(whole(), first);
-    ck_assert_int_eq(ecornn_wisdom_from_text(first),
-                     ECORNN_OK); /* reading a text again adds nothing */
+    check_ok(ecornn_wisdom_from_text(first)); /* reading a text again adds nothing */
     ck_assert_str_eq(whole(), first);
     ck_assert_int_eq(ecornn_wisdom_to_text(NULL, 0), (int)strlen(first));
 }
@@ -39,12 +39,12 @@ START_TEST(problems_of_another_version)
     memcpy(strstr(other, "version="), "version=9", 9);
     learn(LSTM CHUNK(7));
     strcpy(text, text_of(other, line));
-    ck_assert_msg(ecornn_wisdom_from_text(text) == ECORNN_OK, "%s", ecornn_error_detail());
+    check_ok(ecornn_wisdom_from_text(text));
     ck_assert_ptr_nonnull(strstr(whole(), "\nnone/f32/quickly/"));
     ck_assert(says(LSTM, ",chunk=7,"));
     strcpy(text, whole());
     ecornn_wisdom_forget();
-    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_OK);
+    check_ok(ecornn_wisdom_from_text(text));
     ck_assert_str_eq(whole(), text);
 }
 END_TEST
@@ -65,8 +65,8 @@ START_TEST(keeps_remarks)
     size_t n = (size_t)snprintf(text, sizeof text, WISDOM_HEAD);
     for (int k = 0; k <= 1 << 18; k++)
         n += (size_t)snprintf(text + n, sizeof text - n, "#%c\n", 'a' + k % 26);
-    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT);
-    ck_assert(strstr(ecornn_error_detail(), "text:262146: too many lines") != NULL);
+    check_refused(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT,
+                  "text:262146: too many lines");
 }
 END_TEST
 
@@ -89,7 +89,7 @@ START_TEST(large_text)
                               "p%d - %016" PRIx64 " algorithm=x %d 1 2026-01-31\n",
                               k % (LINES / TIMES), id[k % (LINES / TIMES) % MANY], k + 1);
     ck_assert_uint_lt(n, MOST);
-    ck_assert_msg(ecornn_wisdom_from_text(text) == ECORNN_OK, "%s", ecornn_error_detail());
+    check_ok(ecornn_wisdom_from_text(text));
     const int length = ecornn_wisdom_to_text(NULL, 0);
     char *written = malloc((size_t)length + 1), last[64];
     ecornn_wisdom_to_text(written, (size_t)length + 1);
@@ -101,8 +101,7 @@ START_TEST(large_text)
     ck_assert_str_eq(written + length - strlen(last), last);
     free(written);
     memset(text + n, '\n', sizeof text - 1 - n);
-    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ecornn_error_detail(), "larger than 16 MiB"));
+    check_refused(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT, "larger than 16 MiB");
 }
 END_TEST
 
@@ -167,12 +166,12 @@ START_TEST(refuses_the_rest)
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         ck_assert_int_eq(ecornn_wisdom_from_text(first[i]), ECORNN_BAD_ARGUMENT);
     snprintf(text, sizeof text, WISDOM_HEAD "%01100d\n", 1);
-    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT);
-    ck_assert(strstr(ecornn_error_detail(), "text:2: the line is too long") != NULL);
+    check_refused(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT,
+                  "text:2: the line is too long");
     memcpy(text, WISDOM_HEAD "#\0\n", 20);
-    ck_assert_int_eq(eco_wisdom_add(text, 19, "zero"), ECORNN_BAD_ARGUMENT);
-    ck_assert(strstr(ecornn_error_detail(), "zero:2: the line has a zero byte") != NULL);
-    ck_assert_int_eq(ecornn_wisdom_from_text(WISDOM_HEAD), ECORNN_OK);
+    check_refused(eco_wisdom_add(text, 19, "zero"), ECORNN_BAD_ARGUMENT,
+                  "zero:2: the line has a zero byte");
+    check_ok(ecornn_wisdom_from_text(WISDOM_HEAD));
     ck_assert_int_eq(ecornn_wisdom_from_text(NULL), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(ecornn_wisdom_to_text(NULL, 1), -1);
 }

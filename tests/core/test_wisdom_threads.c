@@ -17,6 +17,7 @@
 
 #include "common/backend.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/wisdom.h"
 
@@ -28,7 +29,7 @@ START_TEST(many_processes)
     enum { PROCESSES = 4, TIMES = 25 };
     int status;
     learn(LSTM CHUNK(7));
-    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
+    check_ok(ecornn_wisdom_save(in_folder("saved")));
     for (int k = 0; k < PROCESSES; k++)
         if (fork() == 0) {
             for (int i = 0; i < TIMES; i++)

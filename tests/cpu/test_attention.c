@@ -9,19 +9,13 @@
 
 #include "cpu/isa/isa.h"
 #include "tests/kit/attention.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
-
-static ecornn_device *open_device(const char *name)
-{
-    ecornn_device *device;
-    ck_assert_msg(ecornn_device_open(&device, name) == ECORNN_OK, "%s", ecornn_error_detail());
-    return device;
-}
 
 START_TEST(agrees_with_reference)
 {
     char text[CASE_TEXT];
-    ecornn_device *device = open_device("cpu:2");
+    ecornn_device *device = device_on("cpu:2");
     attention_text(_i, text);
     ck_assert_msg(attention_case_passes(text, device, 2), "%s", text);
     ecornn_device_close(device);
@@ -39,7 +33,7 @@ static struct data results_of(const char *text, const char *device_name)
 {
     struct attention_case test;
     struct data inputs = {0}, results = {0};
-    ecornn_device *device = open_device(device_name);
+    ecornn_device *device = device_on(device_name);
     ck_assert(attention_parse(&test, text));
     attention_inputs(&test, &inputs);
     ck_assert(attention_run(&test, device, test.desc.type, 1, &inputs, &results));
@@ -94,7 +88,7 @@ START_TEST(agrees_in_each_set)
     const struct eco_isa *isa;
     for (int k = 0; (isa = eco_isa_supported(k)) != NULL; k++) {
         setenv("ECORNN_ISA", isa->name, 1);
-        ecornn_device *device = open_device("cpu:1");
+        ecornn_device *device = device_on("cpu:1");
         ck_assert_msg(attention_case_passes(text, device, 1), "%s: %s", isa->name, text);
         ecornn_device_close(device);
     }

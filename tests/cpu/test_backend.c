@@ -16,6 +16,7 @@
 #include "common/backend.h"
 #include "cpu/isa/isa.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -42,7 +43,7 @@ static bool open_set(ecornn_device **device, const char *name, const char *set)
     else
         unsetenv("ECORNN_ISA");
     ecornn_device_info info;
-    ck_assert_int_eq(query_device(*device, &info), ECORNN_OK);
+    check_ok(query_device(*device, &info));
     if (strcmp(info.variant, set) == 0)
         return true;
     ecornn_device_close(*device);

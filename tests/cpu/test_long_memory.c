@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/backend.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -66,7 +67,7 @@ static bool algorithm_agrees(const struct test_case *test, const char *name,
         char who[96];
         snprintf(who, sizeof who, "%s, %s", name, force[k]);
         setenv("ECORNN_FORCE", force[k], 1);
-        ck_assert_int_eq(ecornn_device_open(&machine.device, k % 2 ? "cpu:1" : "cpu:2"), ECORNN_OK);
+        check_ok(ecornn_device_open(&machine.device, k % 2 ? "cpu:1" : "cpu:2"));
         if (ecornn_plan_create_desc(&plan, machine.device, &test->desc) == ECORNN_OK) {
             ok = case_run(test, &machine, inputs, &results) &&
                  outputs_agree(test, who, expected, &results) &&

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/backend.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -96,8 +97,8 @@ static void check_case(const char *text, int k, int i)
         return;
     if (i % 4 > 0)
         force_chunks(policy);
-    ck_assert_int_eq(ecornn_device_open(&device[0], "cpu:1"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_device_open(&device[1], i % 2 ? "cpu:2" : "cpu:5"), ECORNN_OK);
+    check_ok(ecornn_device_open(&device[0], "cpu:1"));
+    check_ok(ecornn_device_open(&device[1], i % 2 ? "cpu:2" : "cpu:5"));
     ck_assert_msg(case_agrees(policy, k == 0, agrees), "%s", policy);
     ecornn_device_close(device[0]);
     ecornn_device_close(device[1]);

@@ -20,6 +20,7 @@
 #include "cpu/run/quota.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/net.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -125,12 +126,11 @@ END_TEST
 
 START_TEST(device_takes_what_it_is_told)
 {
-    ecornn_device *device;
     ecornn_device_info info;
     const int cpus =
         eco_cpu_affinity() < eco_cpu_quota("") ? eco_cpu_affinity() : eco_cpu_quota("");
     const int usual = cpus < omp_get_max_threads() ? cpus : omp_get_max_threads();
-    check_ok(ecornn_device_open(&device, "cpu"));
+    ecornn_device *device = device_on("cpu");
     check_ok(query_device(device, &info));
     ck_assert_int_eq(info.threads, usual);
     ecornn_device_close(device);
@@ -211,7 +211,7 @@ static void run_on(const char *name, const struct test_case *test, const struct 
                    struct data *results)
 {
     struct machine machine = {.type = test->desc.type, .backwards = 1};
-    ck_assert_int_eq(ecornn_device_open(&machine.device, name), ECORNN_OK);
+    check_ok(ecornn_device_open(&machine.device, name));
     ck_assert(case_run(test, &machine, inputs, results));
     ecornn_device_close(machine.device);
 }

@@ -16,6 +16,7 @@
 #include "cpu/isa/isa.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/counting.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -52,8 +53,7 @@ static bool set_agrees(const struct test_case *test, const struct data *inputs,
     setenv("ECORNN_GRID", way.grid, 1);
     setenv("ECORNN_FORCE", way.force, 1);
     setenv("ECORNN_ALGORITHM", way.algorithm, 1);
-    ck_assert_msg(ecornn_device_open(&machine.device, way.device) == ECORNN_OK, "%s",
-                  ecornn_error_detail());
+    check_ok(ecornn_device_open(&machine.device, way.device));
     struct eco_cpu *cpu = machine.device->context;
     cpu->isa = counting_set(real, &table[set]);
     cpu->small_products = way.small;
@@ -321,14 +321,13 @@ static const struct {
 
 START_TEST(refuses_in_words)
 {
-    ecornn_device *device;
     ecornn_plan *plan;
     ecornn_desc desc;
     unsetenv("ECORNN_ALGORITHM");
     unsetenv("ECORNN_GRID");
     setenv("ECORNN_FORCE", refused[_i].force, 1);
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
-    ck_assert_int_eq(parse_desc(&desc, refused[_i].problem, NULL), ECORNN_OK);
+    ecornn_device *const device = device_on("cpu:2");
+    check_ok(parse_desc(&desc, refused[_i].problem, NULL));
     ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_UNSUPPORTED);
     ck_assert_msg(strstr(ecornn_error_detail(), refused[_i].words) != NULL, "%s: %s",
                   refused[_i].force, ecornn_error_detail());

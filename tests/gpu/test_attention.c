@@ -12,6 +12,7 @@
 #include "common/util.h"
 #include "tests/kit/attention_calls.h"
 #include "tests/kit/attention.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 static ecornn_device *device;
@@ -83,7 +84,7 @@ START_TEST(every_call_fails_once)
             status = attention_backward_all(plan, &io, &gradient);
         failed = k > 0 && !eco_call_fail_at(0);
         ck_assert_int_eq(status == ECORNN_OK, !failed);
-        ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
+        check_ok(ecornn_wait(device, NULL));
         if (!failed) {
             ck_assert(ecornn_download(device, k ? later : first, out[1], sizeof host) == ECORNN_OK);
             failed = k == 0;

@@ -16,6 +16,7 @@
 #include "gpu/persistent/persistent.h"
 #include "gpu/scan/scan.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -59,7 +60,7 @@ static ecornn_cell *cell_number(int k)
     else
         sweep_own_cell((k - builtin_count()) * (tests_all() ? 1 : 6), name);
     ck_assert_msg(cell_read(name, text, sizeof text), "%s", name);
-    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    check_ok(ecornn_cell_parse(&cell, text));
     return cell;
 }
 
@@ -246,7 +247,7 @@ START_TEST(compiles_units_apart)
     char text[ECO_MAX_TEXT];
     ecornn_cell *cell = NULL;
     ck_assert(cell_read(name[_i % 2], text, sizeof text));
-    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    check_ok(ecornn_cell_parse(&cell, text));
     ck_assert(eco_scan_is_apart(cell) && !cell->lowered.linear.scans);
     compile_scan(cell, (ecornn_type)(ECORNN_F32 + _i / 2), _i % architectures, _i / 4 % 2);
     ecornn_cell_free(cell);
@@ -270,7 +271,7 @@ START_TEST(compiles_scans_of_most_states)
                                        "e' = x * e + f * h\n"
                                        "h' = h + c' * x + e'\n"};
     ecornn_cell *cell = NULL;
-    ck_assert_int_eq(ecornn_cell_parse(&cell, text[_i]), ECORNN_OK);
+    check_ok(ecornn_cell_parse(&cell, text[_i]));
     ck_assert_int_eq(cell->recipe.n_states, ECO_MAX_STATES);
     ck_assert(cell->lowered.linear.scans);
     ck_assert_int_eq(cell->lowered.linear.n_factors, _i == 0 ? 4 : 16);

@@ -16,6 +16,7 @@
 #include "gpu/wide_step/wide_step.h"
 #include "tests/kit/plans.h"
 #include "tests/kit/problems.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 /* ---- an H100 ----------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ START_TEST(shares_out)
     struct eco_problem problem;
     problem_of(&problem, shares[_i].problem);
     strcpy(problem.force.text, shares[_i].force);
-    ck_assert_int_eq(eco_force_read(&problem.force, &backend), ECORNN_OK);
+    check_ok(eco_force_read(&problem.force, &backend));
     eco_gpu_share_device(&device, (const struct eco_problem *[]){&problem}, 1, shares[_i].models,
                          &share);
     ck_assert_int_eq(share.concurrent, shares[_i].concurrent);

@@ -11,6 +11,7 @@
 #include "gpu/gemm/bytes/bytes.h"
 #include "gpu/ops/ops.h"
 #include "tests/kit/problems.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 const struct eco_services services = {.fail = eco_fail, .call_fails = eco_call_fails};
@@ -154,7 +155,7 @@ START_TEST(reads_or_packs)
     plan_open(given_as[_i].problem, given_as[_i].apart);
     const struct eco_args args = {.params = params, .added = added, .weights = block};
     memset(block, 0xAB, sizeof block);
-    ck_assert_int_eq(eco_gpu_pack(&plan, params, added, packed, NULL), ECORNN_OK);
+    check_ok(eco_gpu_pack(&plan, params, added, packed, NULL));
     const bool takes = eco_gpu_take_params(&given, &plan, &args);
     ck_assert_int_eq(takes, given_as[_i].moves >= 0);
     if (!takes)
@@ -162,7 +163,7 @@ START_TEST(reads_or_packs)
     ck_assert_int_eq(places(&given), given_as[_i].places);
     ck_assert_int_eq(given.count, given_as[_i].moves);
     launches = 0;
-    ck_assert_int_eq(eco_gpu_queue_params(&plan, &given, NULL), ECORNN_OK);
+    check_ok(eco_gpu_queue_params(&plan, &given, NULL));
     ck_assert_int_eq(launches, 1);
     check_weights(&given);
     for (size_t k = plan.sizes.weight_bytes; k < BYTES; k++)

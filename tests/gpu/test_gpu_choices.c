@@ -9,6 +9,7 @@
 
 #include "tests/kit/calls.h"
 #include "tests/kit/choices.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 static const char *const problems[] = {"lstm/bf16/T100/N64/I512/H512",
@@ -46,7 +47,7 @@ START_TEST(tunes)
     ecornn_tuning tuned;
     ecornn_plan *plan;
     const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 1};
-    ck_assert_int_eq(parse_desc(&desc, tuned_problem[_i], NULL), ECORNN_OK);
+    check_ok(parse_desc(&desc, tuned_problem[_i], NULL));
     ck_assert_msg(tune_into(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s: %s",
                   tuned_problem[_i], ecornn_error_detail());
     printf("# %s: planned %.2f us, best %.2f us, %d candidates, %d refused, %s\n",
@@ -54,7 +55,7 @@ START_TEST(tunes)
            tuned.candidates, tuned.refused, tuned.best);
     ck_assert_int_eq(tuned.wrong, 0);
     ck_assert_int_gt(tuned.candidates, 1);
-    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
+    check_ok(ecornn_plan_create_desc(&plan, device, &desc));
     ck_assert_int_lt(ecornn_plan_print(plan, print, sizeof print), (int)sizeof print);
     ecornn_plan_free(plan);
     snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", tuned.best);
@@ -62,7 +63,7 @@ START_TEST(tunes)
     const ecornn_tuning with = {
         .size = sizeof with, .limit_seconds = 1e-3, .forget = 1, .wisdom = 1};
     ecornn_tuning again;
-    ck_assert_int_eq(tune_into(device, &desc, &with, &again), ECORNN_OK);
+    check_ok(tune_into(device, &desc, &with, &again));
     ck_assert_int_eq(again.by_wisdom, 1);
     ck_assert_str_eq(again.planned, tuned.best);
 }

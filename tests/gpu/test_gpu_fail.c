@@ -11,6 +11,7 @@
 #include "common/util.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/session.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 static ecornn_device *device, *queued; /* queued: a device without graphs */
@@ -48,7 +49,7 @@ static bool run_fails(const struct session *session, int k)
         ck_assert_msg(strstr(ecornn_error_detail(), "unknown error") ||
                           strstr(ecornn_error_detail(), "internal operation failed"),
                       "%s", ecornn_error_detail());
-    ck_assert_int_eq(ecornn_wait(on, NULL), ECORNN_OK);
+    check_ok(ecornn_wait(on, NULL));
     return failed;
 }
 
@@ -131,7 +132,7 @@ START_TEST(runs_go_on_without_graphs)
         failed = !eco_call_fail_at(0);
         without += failed && status == ECORNN_OK;
         ck_assert(failed || status == ECORNN_OK);
-        ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
+        check_ok(ecornn_wait(device, NULL));
         for (int time = 0; time < 2; time++) {
             ck_assert(session_forward(&session, &results));
             ck_assert(results_same(session.test, "without a graph", &expected, &results));
@@ -181,7 +182,7 @@ START_TEST(plans_and_weights_say_so)
         fails = !eco_call_fail_at(0);
         ck_assert_int_eq(status == ECORNN_OK, !fails);
     }
-    ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
+    check_ok(ecornn_wait(device, NULL));
     free(from);
     free(to);
     close_case(&session);
@@ -220,7 +221,7 @@ START_TEST(the_rest_says_so)
     eco_call_fail_at(1);
     ck_assert_ptr_null(ecornn_alloc(device, 1));
     eco_call_fail_at(0);
-    ck_assert_int_eq(ecornn_upload(device, memory, &byte, 1), ECORNN_OK);
+    check_ok(ecornn_upload(device, memory, &byte, 1));
     ecornn_free(device, memory);
 }
 END_TEST

@@ -16,6 +16,7 @@
 #include "gpu/device/cuda_compat.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/session.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 static ecornn_device *device;
@@ -91,7 +92,7 @@ START_TEST(lets_nan_and_inf_through)
     ck_assert(case_parse(&test, text));
     case_inputs(&test, &inputs);
     spoil(&inputs);
-    ck_assert_int_eq(ecornn_device_open(&cpu.device, "cpu:1"), ECORNN_OK);
+    check_ok(ecornn_device_open(&cpu.device, "cpu:1"));
     ck_assert(case_run(&test, &cpu, &inputs, &exact));
     for (int k = 0; k < algorithm_count(device->backend); k++)
         if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, &test))
@@ -270,13 +271,12 @@ START_TEST(gives_up_when_words_are_lost)
     struct test_case test;
     struct data inputs = {0};
     struct net net, step, again;
-    ecornn_device *other;
     ck_assert(case_parse(&test, lossy));
     case_inputs(&test, &inputs);
-    ck_assert_int_eq(ecornn_device_open(&other, "cuda"), ECORNN_OK);
+    ecornn_device *const other = device_on("cuda");
     if (net_open(&net, &test, &inputs, other, "persistent")) {
         ck_assert(net_open(&step, &test, &inputs, other, "step"));
-        ck_assert_int_eq(run_and_erase(&net), ECORNN_OK); /* is queued */
+        check_ok(run_and_erase(&net)); /* is queued */
         check_lost(&net);
         for (int k = 0; k < 2; k++) { /* each later run reports it */
             ck_assert(!net_run(&net));

@@ -95,8 +95,7 @@ START_TEST(small_ones_run_at_once)
                {"bf16/train/T200/N64/I64; gru/H128; join:2; lstm/H128 + gru/H128/rev", true},
                {"bf16/train/T100/N512/I1024; lstm/H1024 + lstm/H1024/rev", false}};
     for (size_t i = 0; has_parts() && i < sizeof all / sizeof *all; i++) {
-        ecornn_plan *plan;
-        check_ok(ecornn_plan_create(&plan, device, all[i].text, NULL));
+        ecornn_plan *const plan = plan_on(device, all[i].text);
         ecornn_plan_print(plan, printed, sizeof printed);
         ck_assert_msg((strstr(printed, AT_ONCE) != NULL) == all[i].at_once, "%s", printed);
         ecornn_plan_free(plan);

@@ -9,6 +9,7 @@
 
 #include "tests/gpu/comparison.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 /* Makes a plan that may choose only this algorithm, or all if it is "", whatever the environment
@@ -31,11 +32,11 @@ START_TEST(says_how_a_cell_runs)
     ecornn_desc desc;
     ecornn_plan *plan;
     char text[4000];
-    ck_assert_int_eq(ecornn_cell_parse(&cell, "cell own(h)\nh' = tanh(W x + R h + b)"), ECORNN_OK);
-    ck_assert_int_eq(parse_desc(&desc, "own/f32/infer/T2/N2/I4/H4", cell), ECORNN_OK);
+    check_ok(ecornn_cell_parse(&cell, "cell own(h)\nh' = tanh(W x + R h + b)"));
+    check_ok(parse_desc(&desc, "own/f32/infer/T2/N2/I4/H4", cell));
     for (int on = 0; on < 2; on++) {
         set_nvrtc(on ? NULL : "0");
-        ck_assert_int_eq(create_with("", &desc, &plan), ECORNN_OK);
+        check_ok(create_with("", &desc, &plan));
         set_nvrtc(NULL);
         ecornn_plan_print(plan, text, sizeof text);
         char *line = strstr(text, "\ncell: ");
@@ -93,10 +94,10 @@ START_TEST(runs_all_steps_at_once)
     ecornn_desc desc;
     const int which = _i % PERSISTENT;
     if (persistent[which].text)
-        ck_assert_int_eq(ecornn_cell_parse(&cell, persistent[which].text), ECORNN_OK);
+        check_ok(ecornn_cell_parse(&cell, persistent[which].text));
     snprintf(name, sizeof name, "%s/%s/train/bi/T2/N2/I4/H64", persistent[which].name,
              type[_i / PERSISTENT]);
-    ck_assert_int_eq(parse_desc(&desc, name, cell), ECORNN_OK);
+    check_ok(parse_desc(&desc, name, cell));
     check_plan("persistent", &desc, "persistent backward: ");
     ecornn_cell_free(cell);
 }
@@ -109,9 +110,9 @@ START_TEST(runs_a_step_at_once)
     char name[64];
     ecornn_cell *cell;
     ecornn_desc desc;
-    ck_assert_int_eq(ecornn_cell_parse(&cell, persistent[0].text), ECORNN_OK);
+    check_ok(ecornn_cell_parse(&cell, persistent[0].text));
     snprintf(name, sizeof name, "own/%s/infer/T1/N2/I4/H64", type[_i]);
-    ck_assert_int_eq(parse_desc(&desc, name, cell), ECORNN_OK);
+    check_ok(parse_desc(&desc, name, cell));
     check_plan("fused", &desc, "step: one launch");
     ecornn_cell_free(cell);
 }
@@ -123,16 +124,15 @@ START_TEST(refuses_memory_of_the_host)
     static float x[64];
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(parse_desc(&desc, "gru/f32/infer/T2/N2/I4/H4", NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
+    check_ok(parse_desc(&desc, "gru/f32/infer/T2/N2/I4/H4", NULL));
+    check_ok(ecornn_plan_create_desc(&plan, device, &desc));
     ecornn_sizes sizes;
     get_sizes(plan, &sizes);
     void *weights = ecornn_alloc(device, sizes.weight_bytes);
     void *workspace = ecornn_alloc(device, sizes.workspace_bytes);
     const ecornn_io io = {.size = sizeof io, .x = x, .weights = weights, .workspace = workspace};
-    ck_assert_int_eq(forward_all(plan, &io), ECORNN_BAD_ARGUMENT);
-    ck_assert_msg(strstr(ecornn_error_detail(), "io.x"), "%s", ecornn_error_detail());
-    ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
+    check_refused(forward_all(plan, &io), ECORNN_BAD_ARGUMENT, "io.x");
+    check_ok(ecornn_wait(device, NULL));
     ecornn_free(device, weights);
     ecornn_free(device, workspace);
     ecornn_plan_free(plan);
@@ -144,8 +144,8 @@ START_TEST(needs_y_to_train)
 {
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(parse_desc(&desc, "gru/f32/train/T2/N2/I4/H4", NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
+    check_ok(parse_desc(&desc, "gru/f32/train/T2/N2/I4/H4", NULL));
+    check_ok(ecornn_plan_create_desc(&plan, device, &desc));
     char *const memory = ecornn_alloc(device, 4096); /* nothing is read or written */
     const ecornn_io io = {.size = sizeof io,
                           .x = memory,
@@ -153,10 +153,8 @@ START_TEST(needs_y_to_train)
                           .workspace = memory + 2048,
                           .reserve = memory + 3072};
     const ecornn_gradient gradient = {.size = sizeof gradient};
-    ck_assert_int_eq(forward_all(plan, &io), ECORNN_BAD_ARGUMENT);
-    ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());
-    ck_assert_int_eq(backward_all(plan, &io, &gradient), ECORNN_BAD_ARGUMENT);
-    ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());
+    check_refused(forward_all(plan, &io), ECORNN_BAD_ARGUMENT, "io.y is NULL");
+    check_refused(backward_all(plan, &io, &gradient), ECORNN_BAD_ARGUMENT, "io.y is NULL");
     ecornn_free(device, memory);
     ecornn_plan_free(plan);
 }
@@ -182,7 +180,7 @@ START_TEST(says_what_cannot_be_forced)
         {"algorithm=step,at-once=99", "at-once=99 is none of the values of that key: 1 to 16"},
         {"algorithm=step,step-tile=splitting:64x32x4", "prepared products of steps"}};
     ecornn_desc desc;
-    ck_assert_int_eq(parse_desc(&desc, "lstm/f32/train/T2/N2/I4/H24", NULL), ECORNN_OK);
+    check_ok(parse_desc(&desc, "lstm/f32/train/T2/N2/I4/H24", NULL));
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         ecornn_plan *plan;
         char text[4000];
@@ -217,8 +215,7 @@ END_TEST
 START_TEST(replays_segments_beside_each_other)
 {
     ecornn_desc desc;
-    ck_assert_int_eq(parse_desc(&desc, "lstm/f32/train/T64/N2/I4/H64/save:every:8", NULL),
-                     ECORNN_OK);
+    check_ok(parse_desc(&desc, "lstm/f32/train/T64/N2/I4/H64/save:every:8", NULL));
     check_plan("persistent", &desc, "segments of a replay on 6 streams");
 }
 END_TEST

@@ -10,6 +10,7 @@
 
 #include "common/util.h"
 #include "gpu/run/run.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 const struct eco_services services = {.fail = eco_fail, .call_fails = eco_call_fails};
@@ -201,15 +202,15 @@ START_TEST(refuses_one_more)
     struct eco_gpu_lanes *lanes, *last = NULL;
     struct eco_gpu_set *set;
     for (int k = 0; k < ECO_MAX_RUNS; k++) {
-        ck_assert_int_eq(eco_gpu_take_set(&gpu, &set), ECORNN_OK);
-        ck_assert_int_eq(eco_gpu_take_lanes(&gpu, 1, &last), ECORNN_OK);
+        check_ok(eco_gpu_take_set(&gpu, &set));
+        check_ok(eco_gpu_take_lanes(&gpu, 1, &last));
     }
     ck_assert_int_eq(eco_gpu_take_set(&gpu, &set), ECORNN_UNSUPPORTED);
     ck_assert_str_eq(eco_fail_detail(), "more than 128 concurrent runs on one device");
     ck_assert_int_eq(eco_gpu_take_lanes(&gpu, 1, &lanes), ECORNN_UNSUPPORTED);
     ck_assert_str_eq(eco_fail_detail(), "more than 128 concurrent runs on one device");
     eco_gpu_return_lanes(last);
-    ck_assert_int_eq(eco_gpu_take_lanes(&gpu, 3, &lanes), ECORNN_OK);
+    check_ok(eco_gpu_take_lanes(&gpu, 3, &lanes));
     ck_assert_ptr_eq(lanes, last);
     ck_assert_int_eq(lanes->made, 3);
     close_gpu();
@@ -224,7 +225,7 @@ START_TEST(makes_what_is_missing)
         eco_call_fail_at(k);
         ck_assert_int_eq(eco_gpu_make_lanes(&device, 3), ECORNN_FAILED);
         eco_call_fail_at(0);
-        ck_assert_int_eq(eco_gpu_take_lanes(&gpu, 3, &lanes), ECORNN_OK);
+        check_ok(eco_gpu_take_lanes(&gpu, 3, &lanes));
         ck_assert_int_eq(streams, 3);
         ck_assert_int_eq(events, 3);
         eco_gpu_return_lanes(lanes);

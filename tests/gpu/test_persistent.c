@@ -15,6 +15,7 @@
 #include "gpu/persistent/persistent.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/problems.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -221,10 +222,10 @@ static struct eco_problem cell_problem(const char *text, const char *rest)
     ecornn_desc desc;
     char name[128];
     ecornn_cell_free(cell);
-    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    check_ok(ecornn_cell_parse(&cell, text));
     snprintf(name, sizeof name, "own/%s", rest);
-    ck_assert_int_eq(parse_desc(&desc, name, cell), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    check_ok(parse_desc(&desc, name, cell));
+    check_ok(eco_problem_build(&problem, &desc));
     return problem;
 }
 

@@ -12,6 +12,7 @@
 
 #include "gpu/jit/compile.h"
 #include "gpu/scan/scan.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -64,7 +65,7 @@ static void write_text(const struct kernel *kernel, bool backward, const char *p
     ecornn_cell *cell = NULL;
     snprintf(inside, sizeof inside, "%s.cell", kernel->cell);
     ck_assert_msg(source_read(inside, text, sizeof text), "%s", inside);
-    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    check_ok(ecornn_cell_parse(&cell, text));
     const struct eco_problem problem = {
         .cell = cell, .type = kernel->rows, .resets = kernel->resets, .states = kernel->states};
     char *printed = eco_scan_text(&(struct eco_scan_source){&problem, backward});

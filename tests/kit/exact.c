@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/backend.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 bool exact_on(const char *device, const struct test_case *test, const struct data *inputs,
@@ -17,7 +18,7 @@ bool exact_on(const char *device, const struct test_case *test, const struct dat
     const char *name;
     bool ok = true;
     int ran = 0;
-    ck_assert_int_eq(ecornn_device_open(&machine.device, device), ECORNN_OK);
+    check_ok(ecornn_device_open(&machine.device, device));
     for (int i = 0; ok && i < algorithm_count(&eco_backend_cpu); i++) {
         /* the CBLAS adds in an order that depends on the number of rows */
         const bool exact = test->desc.type != ECORNN_F32 ||

@@ -18,3 +18,17 @@ void check_refused(ecornn_status status, ecornn_status expected, const char *wor
     ck_assert_msg(strstr(ecornn_error_detail(), word), "'%s' is not in '%s'", word,
                   ecornn_error_detail());
 }
+
+ecornn_device *device_on(const char *name)
+{
+    ecornn_device *device;
+    check_ok(ecornn_device_open(&device, name));
+    return device;
+}
+
+ecornn_plan *plan_on(ecornn_device *device, const char *problem)
+{
+    ecornn_plan *plan;
+    check_ok(ecornn_plan_create(&plan, device, problem, NULL));
+    return plan;
+}

@@ -217,8 +217,7 @@ void trial_open(struct trial *trial, ecornn_device *device, const char *problem,
 
 void trial_open_on(struct trial *trial, const char *device, const char *problem)
 {
-    ecornn_device *opened;
-    check_ok(ecornn_device_open(&opened, device));
+    ecornn_device *const opened = device_on(device);
     trial_open(trial, opened, problem, NULL);
     trial->owns_device = true;
 }

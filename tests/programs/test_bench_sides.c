@@ -11,6 +11,7 @@
 #include "bench/core/program.h"
 #include "bench/core/remote.h"
 #include "bench/core/report.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 const char program_name[] = "test_bench_sides";
@@ -209,11 +210,10 @@ START_TEST(a_gpu_has_a_bound)
                     2 * 96e6 / 3e12}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         struct problem problem;
-        ecornn_device *device;
         ecornn_plan *plan;
         ck_assert(problem_parse(&problem, all[k].problem, NULL));
-        ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
-        ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &problem.desc), ECORNN_OK);
+        ecornn_device *const device = device_on("cpu:1");
+        check_ok(ecornn_plan_create_desc(&plan, device, &problem.desc));
         ck_assert(problem_fill(&problem, plan, 1));
         const struct bound bound = gpu_bound_of(&problem, plan);
         problem_free(&problem);
