@@ -8,6 +8,16 @@
 #include "common/compose/compaction.h"
 #include "common/number.h"
 
+int eco_host_count(void)
+{
+    return 1;
+}
+
+void eco_host_close(struct ecornn_device *device)
+{
+    eco_free(device->context);
+}
+
 void *eco_host_alloc(struct ecornn_device *device, size_t bytes)
 {
     (void)device;

@@ -1,11 +1,13 @@
 /*
- * Memory functions of a backend whose device memory is host memory.
+ * Functions of a backend whose device memory is host memory.
  */
 #ifndef ECO_HOST_H
 #define ECO_HOST_H
 
 #include "common/backend.h"
 
+int eco_host_count(void); /* one */
+void eco_host_close(struct ecornn_device *device);
 void *eco_host_alloc(struct ecornn_device *device, size_t bytes);
 void eco_host_free(struct ecornn_device *device, void *memory);
 ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *from, size_t bytes,

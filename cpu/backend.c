@@ -17,11 +17,6 @@
 #include "cpu/matrix/run.h"
 #include "cpu/run/quota.h"
 
-static int count(void)
-{
-    return 1;
-}
-
 /* Flops of one thread in a second at 3 GHz: two fused multiply-adds of a whole vector in a cycle;
  * without fused multiply-add three products or sums every two cycles. */
 static double peak_flops(const struct eco_isa *isa)
@@ -115,11 +110,6 @@ static int threads(const struct ecornn_device *device)
     return eco_cpu_forked() ? 1 : device->info.threads;
 }
 
-static void close_device(struct ecornn_device *device)
-{
-    eco_free(device->context);
-}
-
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 static ecornn_status prepare(struct ecornn_plan *plan)
@@ -196,9 +186,9 @@ static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas,
 const struct eco_backend eco_backend_cpu = {
     .name = "cpu",
     .mode = ECO_FP_FLUSH,
-    .count = count,
+    .count = eco_host_count,
     .open = open,
-    .close = close_device,
+    .close = eco_host_close,
     .alloc = eco_host_alloc,
     .free = eco_host_free,
     .copy = eco_host_copy,

@@ -66,7 +66,8 @@ struct eco_attention_plan {
 
 /* The interface of a backend, in eco_backend. */
 struct eco_attention_backend {
-    /* NULL if it supports the problem.  Else the reason: "needs ..." or "does not support ...". */
+    /* NULL: it supports all.  Returns NULL if it supports the problem.  Else the reason: "needs
+     * ..." or "does not support ...". */
     const char *(*refuses)(const struct eco_attention *problem, const struct eco_caps *caps);
     /* Bytes of a run's workspace.  They never grow with fewer steps, positions or rows. */
     struct eco_size (*workspace)(const struct eco_attention *problem, const struct eco_caps *caps,

@@ -77,8 +77,10 @@ ecornn_status eco_attention_plan_create(struct eco_attention_plan *plan)
 {
     const struct ecornn_device *device = plan->device;
     const struct eco_attention_backend *backend = device->backend->attention;
-    const char *refusal =
-        backend == NULL ? "it has no attention" : backend->refuses(&plan->problem, &device->caps);
+    const char *const refusal = backend == NULL ? "it has no attention"
+                                : backend->refuses == NULL
+                                    ? NULL
+                                    : backend->refuses(&plan->problem, &device->caps);
     if (refusal != NULL)
         return eco_fail(ECORNN_UNSUPPORTED, "device %s does not run %s: %s", device->backend->name,
                         plan->problem.text, refusal);

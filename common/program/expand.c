@@ -250,12 +250,14 @@ static size_t column(const struct eco_target *target, int number)
                : (size_t)number * eco_request_row(&layout->request, (size_t)layout->problem->H);
 }
 
-/* Copies x itself, and parts of x, into the accumulators that begin with them. */
-static void copy_x(const struct eco_target *target, const struct eco_move *all)
+/* Copies x itself, and parts of x, into the accumulators that begin with them; back: their
+ * gradients into dx. x itself may also be under W, and so has its sum there, but no product writes
+ * the columns of a part. */
+static void copy_parts(const struct eco_target *target, const struct eco_move *all, bool back)
 {
     const struct eco_problem *problem = target->layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
-    const size_t column = eco_layout_acc_blocks(target->layout).column;
+    const size_t block = eco_layout_acc_blocks(target->layout).column;
     if (lowered->copies != 0)
         wait(target); /* for products that write the same rows */
     for (int a = 0; a < lowered->n_accs; a++) {
@@ -263,32 +265,18 @@ static void copy_x(const struct eco_target *target, const struct eco_move *all)
         if (copy < 0)
             continue;
         struct eco_move move = *all;
-        move.to = eco_view_column(&all->to, (size_t)a * column);
-        move.from = eco_bind_x(target->layout, target->args, &all->from, copy, false);
-        move.spreads = eco_problem_is_single(problem, copy);
-        emit(target, &move);
-    }
-}
-
-/* The gradients of these accumulators into dx: x itself may also be under W, and so has its sum
- * there, but no product writes the columns of a part. */
-static void copy_dx(const struct eco_target *target, const struct eco_move *all)
-{
-    const struct eco_problem *problem = target->layout->problem;
-    const struct eco_lowered *lowered = &problem->cell->lowered;
-    if (lowered->copies != 0)
-        wait(target);
-    for (int a = 0; a < lowered->n_accs; a++) {
-        const int copy = lowered->acc[a].copy;
-        if (copy < 0)
-            continue;
-        struct eco_move move = *all;
-        const bool own = copy > 0 && target->args->inputs != NULL;
-        move.to = eco_bind_x(target->layout, target->args, &all->to, copy, true);
-        move.from = eco_view_column(&all->from, column(target, a));
-        move.sums = eco_problem_is_single(problem, copy);
-        move.add = (own ? all->op->add : all->add) || copy == 0;
-        move.rows = own ? ECO_ROWS_CLEARED : all->rows;
+        struct eco_view *const part = back ? &move.to : &move.from, *const acc = back ? &move.from
+                                                                                      : &move.to;
+        const bool own = back && copy > 0 && target->args->inputs != NULL,
+                   single = eco_problem_is_single(problem, copy);
+        *part = eco_bind_x(target->layout, target->args, part, copy, back);
+        *acc = eco_view_column(acc, back ? column(target, a) : (size_t)a * block);
+        move.spreads = single && !back;
+        move.sums = single && back;
+        if (back)
+            move.add = (own ? all->op->add : all->add) || copy == 0;
+        if (own)
+            move.rows = ECO_ROWS_CLEARED;
         emit(target, &move);
     }
 }
@@ -304,16 +292,18 @@ void eco_expand_input(const struct eco_target *target, const struct eco_op *op,
                                                .c = *acc,
                                                .bias = true};
     target->verbs->product(target->run, &product);
-    copy_x(target, &(struct eco_move){.op = op,
-                                      .to = *acc,
-                                      .to_t = t0,
-                                      .from = *x,
-                                      .t = t0,
-                                      .steps = t1 - t0,
-                                      .every = 1,
-                                      .width = target->layout->problem->H,
-                                      .rows = ECO_ROWS_LIVE,
-                                      .to_accs = true});
+    copy_parts(target,
+               &(struct eco_move){.op = op,
+                                  .to = *acc,
+                                  .to_t = t0,
+                                  .from = *x,
+                                  .t = t0,
+                                  .steps = t1 - t0,
+                                  .every = 1,
+                                  .width = target->layout->problem->H,
+                                  .rows = ECO_ROWS_LIVE,
+                                  .to_accs = true},
+               false);
 }
 
 static void input(const struct eco_target *target, const struct eco_bound *bound)
@@ -349,7 +339,7 @@ static void d_input(const struct eco_target *target, const struct eco_bound *bou
     move.add = product.add;
     move.width = layout->problem->H;
     move.from = bound->acc;
-    copy_dx(target, &move);
+    copy_parts(target, &move, true);
 }
 
 static void add_part(struct eco_gradients *gradients, int weight_id, int32_t t0, int32_t t1,

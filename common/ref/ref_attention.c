@@ -212,13 +212,6 @@ static ecornn_status run_attention(const struct eco_attention_plan *plan,
     return ECORNN_OK;
 }
 
-static const char *refuses(const struct eco_attention *problem, const struct eco_caps *caps)
-{
-    (void)problem;
-    (void)caps;
-    return NULL;
-}
-
 static struct eco_size workspace(const struct eco_attention *problem, const struct eco_caps *caps,
                                  const struct eco_attention_args *sizes)
 {
@@ -235,4 +228,4 @@ static void describe(const struct eco_attention_plan *plan, struct eco_text *tex
 }
 
 const struct eco_attention_backend eco_reference_attention = {
-    .refuses = refuses, .workspace = workspace, .run = run_attention, .describe = describe};
+    .workspace = workspace, .run = run_attention, .describe = describe};

@@ -73,11 +73,6 @@ void eco_reference_stopped(struct ecornn_device *device, double *values, bool ho
     arithmetic->stopped = values, arithmetic->holds = hold;
 }
 
-static int count(void)
-{
-    return 1;
-}
-
 static ecornn_status open_device(struct ecornn_device *device, int argument)
 {
     if (argument >= 0)
@@ -99,11 +94,6 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
                                         .variant = "plain",
                                         .threads = 1};
     return ECORNN_OK;
-}
-
-static void close_device(struct ecornn_device *device)
-{
-    eco_free(device->context);
 }
 
 /* Packs every parameter in the type of sums, with matrices rounded to the type of weights. */
@@ -159,9 +149,9 @@ static ecornn_status queue(struct ecornn_device *device, const struct eco_call *
 
 const struct eco_backend eco_backend_reference = {
     .name = "reference",
-    .count = count,
+    .count = eco_host_count,
     .open = open_device,
-    .close = close_device,
+    .close = eco_host_close,
     .alloc = eco_host_alloc,
     .free = eco_host_free,
     .copy = eco_host_copy,

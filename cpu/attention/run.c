@@ -84,13 +84,6 @@ static ecornn_status run_attention(const struct eco_attention_plan *plan,
     return ECORNN_OK;
 }
 
-static const char *refuses(const struct eco_attention *problem, const struct eco_caps *caps)
-{
-    (void)problem;
-    (void)caps;
-    return NULL;
-}
-
 static void describe(const struct eco_attention_plan *plan, struct eco_text *text)
 {
     struct eco_attention_sizes sizes;
@@ -105,4 +98,4 @@ static void describe(const struct eco_attention_plan *plan, struct eco_text *tex
 }
 
 const struct eco_attention_backend eco_cpu_attention = {
-    .refuses = refuses, .workspace = workspace, .run = run_attention, .describe = describe};
+    .workspace = workspace, .run = run_attention, .describe = describe};
