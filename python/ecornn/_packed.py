@@ -12,8 +12,8 @@ _KEPT = 8  # blocks of a layer for plans that cannot share one
 class Packed:
     """Blocks of packed weights of one layer: (plan, block, key) each, the newest last.
 
-    A block is written once, by `pack`, before any other run finds it.  So a run, or a graph that waits for
-    its backward, may read it as long as it refers to it, whatever happens to the parameters meanwhile.
+    On a CPU a block is written once, by `pack`, before any other run finds it.  So a run, or a graph that waits
+    for its backward, may read it as long as it refers to it, whatever happens to the parameters meanwhile.
     For example a training loop packs once a step: the block of the step before is out of date and
     leaves the list.  Its memory returns when the last reference to it ends, mostly there.
 
@@ -44,7 +44,7 @@ class Packed:
             if record is not None and self.holds(record[1], given):
                 return record[1]
             if record is not None:
-                self.records.remove(record)
+                self.records[:] = [one for one in self.records if one is not record]
             del record  # the last reference to its block, unless a run or a graph has one
             block = self.pack(plan, given)
             self.records.append((plan, block, key))
