@@ -239,17 +239,6 @@ static bool check_weight(const struct layer *layer, int input, const struct tens
     return tensor_check(is, layer->op->inputs[input], element, size, rank, reason);
 }
 
-/* ONNX has one type for integers and their zeros. */
-static bool check_zeros(const struct given *given, struct reason *reason)
-{
-    for (int i = W; given->layer->quantised && i <= R; i++) {
-        const struct tensor *const zero = &given->is[i == W ? W_ZERO : R_ZERO];
-        if (zero->element && zero->element != given->is[i].element)
-            return refuse(reason, "integers and zeros differ in type");
-    }
-    return true;
-}
-
 static const int weights[] = {W, R, B, P, W_SCALE, W_ZERO, R_SCALE, R_ZERO};
 
 static int count_weights(const struct layer *layer)
@@ -265,8 +254,6 @@ bool recurrent_prepare(struct layer *layer, struct reason *reason)
         if (!node_input(layer->node, (size_t)weights[k], &given.is[weights[k]], reason) ||
             !check_weight(layer, weights[k], &given.is[weights[k]], reason))
             return false;
-    if (!check_zeros(&given, reason))
-        return false;
     const ecornn_status status =
         plans_take(&layer->plans, layer->problem, layer->cell, layer->steps, layer->batch,
                    find_params, &given, &planned);
@@ -305,7 +292,7 @@ static bool read_inputs(struct run *run, struct given *given)
             !check_weight(layer, weights[k], is, &run->reason))
             return false;
     }
-    return check_zeros(given, &run->reason);
+    return true;
 }
 
 /* Copies [outer,a,b] blocks to [outer,b,a]. */

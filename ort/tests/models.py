@@ -89,19 +89,19 @@ def node_model(op: str, arrays: dict, constants=WEIGHTS, outputs=3, static: bool
     return helper.make_model(graph, opset_imports=sets, ir_version=10)
 
 
-def quantise(arrays: dict, kind=np.int8, by_row: bool = True) -> dict:
+def quantise(arrays: dict, kind=np.int8, by_row: bool = True, zeros: bool = False) -> dict:
     """The arrays of a DynamicQuantizeLSTM from those of an LSTM; W and R become those that its
-    integers mean."""
+    integers mean.  zeros: integers for 0 that are not 0, as uint8 always has."""
     made = {}
     for name in ("W", "R"):
         real = arrays[name].swapaxes(1, 2)
         axis = 1 if by_row else (1, 2)
         low, high = real.min(axis, keepdims=True), real.max(axis, keepdims=True)
-        if kind is np.int8:
+        if kind is np.int8 and not zeros:
             scale, zero = np.maximum(-low, high) / 127, np.zeros_like(low)
         else:
             scale = (np.maximum(high, 0) - np.minimum(low, 0)) / 255
-            zero = np.round(-np.minimum(low, 0) / scale)
+            zero = np.round(-np.minimum(low, 0) / scale) + np.iinfo(kind).min
         integers = np.clip(np.round(real / scale) + zero, np.iinfo(kind).min, np.iinfo(kind).max).astype(kind)
         arrays[name] = ((integers - zero) * scale).astype(np.float32).swapaxes(1, 2).copy()
         flat = (len(real), -1) if by_row else (len(real),)

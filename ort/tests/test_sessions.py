@@ -261,6 +261,28 @@ def elsewhere(program, **environment):
     return made.stdout
 
 
+def test_dropped_weights():
+    """A session that packs weights when it is made keeps no 32 MiB of F32 beside its 8 MiB of int8."""
+    grown = [int(elsewhere(f"""
+        import ctypes, numpy, onnxruntime
+        import models
+
+        def resident():
+            ctypes.CDLL(None).malloc_trim(0)
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) >> 8
+
+        arrays = models.draw(numpy.random.default_rng(0), "LSTM", 1, 1, 1024, 1024, 1)
+        onnxruntime.register_execution_provider_library("ecornn", models.plugin())
+        model = models.node_model("LSTM", arrays, static={static})
+        before = resident()
+        session = models.own(model, precision="int8")
+        session.run(None, {{"X": arrays["X"]}})
+        print(resident() - before)
+    """)) for static in (False, True)]
+    assert grown[1] < grown[0] - 24, grown
+
+
 def test_registers_again():
     """Registered, used, unregistered and registered again, with sessions before and after."""
     assert elsewhere("""
