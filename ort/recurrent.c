@@ -130,8 +130,10 @@ bool recurrent_describe(struct layer *layer, struct reason *reason)
 /* What weights are given. */
 struct given {
     const struct layer *layer;
-    struct tensor is[INPUTS];
-    float *real[2]; /* of integers: W and R [D,4*H,columns], made when they are packed */
+    struct run *run; /* NULL: before the first run, when the graph has the weights */
+    struct reason *reason;
+    struct tensor is[INPUTS]; /* weights are read when they are packed */
+    float *real[2];           /* of integers: W and R [D,4*H,columns], made when they are packed */
 };
 
 /* Integers [D,columns,4*H] with scales and zeros [D] or [D,4*H]. */
@@ -195,26 +197,6 @@ static bool find_param(const struct given *given, const char *name, const void *
     return true;
 }
 
-/* Each parameter "0.fwd.W.i" is a part of W, R, B or P, which have all gates of each direction. */
-static bool find_params(void *owner, const ecornn_plan *plan, int count, struct params *params)
-{
-    struct given *const given = owner;
-    if (given->layer->quantised && !given->real[0]) {
-        const struct tensor *const is = given->is;
-        given->real[0] = make_real(&is[W], &is[W_SCALE], &is[W_ZERO]);
-        given->real[1] = make_real(&is[R], &is[R_SCALE], &is[R_ZERO]);
-        if (!given->real[0] || !given->real[1])
-            return false;
-    }
-    for (int i = 0; i < count; i++) {
-        ecornn_param param = {.size = sizeof param};
-        if (ecornn_param_get(plan, i, &param) != ECORNN_OK ||
-            !find_param(given, param.name, &params->at[i], &params->added[i]))
-            return false;
-    }
-    return true;
-}
-
 /* The type and sizes that a weight must have. */
 static bool check_weight(const struct layer *layer, int input, const struct tensor *is,
                          struct reason *reason)
@@ -246,14 +228,48 @@ static int count_weights(const struct layer *layer)
     return layer->quantised ? 8 : layer->kind == KIND_LSTM ? 4 : 3;
 }
 
+static bool read_weights(struct given *given)
+{
+    const struct layer *const layer = given->layer;
+    if (given->run && layer->packs)
+        return refuse(given->reason, "the graph says %lld steps of %lld rows",
+                      (long long)layer->steps, (long long)layer->batch);
+    for (int k = 0; k < count_weights(layer); k++) {
+        const int i = weights[k];
+        struct tensor *const is = &given->is[i];
+        if (!(given->run ? run_input(given->run, i, is, 0, NULL, 0)
+                         : node_input(layer->node, (size_t)i, is, given->reason)) ||
+            !check_weight(layer, i, is, given->reason))
+            return false;
+    }
+    const struct tensor *const is = given->is;
+    if (layer->quantised) {
+        given->real[0] = make_real(&is[W], &is[W_SCALE], &is[W_ZERO]);
+        given->real[1] = make_real(&is[R], &is[R_SCALE], &is[R_ZERO]);
+    }
+    return !layer->quantised || (given->real[0] && given->real[1]) ||
+           refuse(given->reason, "no memory");
+}
+
+/* Each parameter "0.fwd.W.i" is a part of W, R, B or P, which have all gates of each direction. */
+static bool find_params(void *owner, const ecornn_plan *plan, int count, struct params *params)
+{
+    struct given *const given = owner;
+    if (!given->is[W].element && !read_weights(given))
+        return false;
+    for (int i = 0; i < count; i++) {
+        ecornn_param param = {.size = sizeof param};
+        if (ecornn_param_get(plan, i, &param) != ECORNN_OK ||
+            !find_param(given, param.name, &params->at[i], &params->added[i]))
+            return false;
+    }
+    return true;
+}
+
 bool recurrent_prepare(struct layer *layer, struct reason *reason)
 {
-    struct given given = {.layer = layer};
+    struct given given = {.layer = layer, .reason = reason};
     struct planned *planned = NULL;
-    for (int k = 0; k < count_weights(layer); k++)
-        if (!node_input(layer->node, (size_t)weights[k], &given.is[weights[k]], reason) ||
-            !check_weight(layer, weights[k], &given.is[weights[k]], reason))
-            return false;
     const ecornn_status status =
         plans_take(&layer->plans, layer->problem, layer->cell, layer->steps, layer->batch,
                    find_params, &given, &planned);
@@ -286,12 +302,6 @@ static bool read_inputs(struct run *run, struct given *given)
     for (int i = INITIAL_H; i < INITIAL_H + kinds[layer->kind].states; i++)
         if (!run_input(run, i, &given->is[i], layer->element, state, 3))
             return false;
-    for (int k = 0; !layer->packs && k < count_weights(layer); k++) {
-        struct tensor *const is = &given->is[weights[k]];
-        if (!run_input(run, weights[k], is, 0, NULL, 0) ||
-            !check_weight(layer, weights[k], is, &run->reason))
-            return false;
-    }
     return true;
 }
 
@@ -340,7 +350,7 @@ static bool compute(struct run *run, const struct given *given, void *y, void *c
 bool recurrent_run(struct run *run)
 {
     struct layer *const layer = run->layer;
-    struct given given = {.layer = layer};
+    struct given given = {.layer = layer, .run = run, .reason = &run->reason};
     void *y = NULL, *final[2] = {NULL};
     size_t bytes;
     words_of_element(layer->element, &bytes);

@@ -212,6 +212,26 @@ def test_wrong_shapes(name, shape, text):
     close(session.run(None, arrays), good, 0)
 
 
+def test_graph_that_lies():
+    """Weights are packed for the T and N that the graph says; other runs work too, or are refused."""
+    arrays = lstm(12, T=1, N=1)
+    model = node_model("LSTM", arrays, static=True)
+    graph = model.graph
+    graph.value_info.append(graph.input[0])
+    del graph.input[0]
+    graph.input.append(helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, None))
+    graph.input.append(helper.make_tensor_value_info("shape", onnx.TensorProto.INT64, [3]))
+    graph.node.insert(0, helper.make_node("Reshape", ["x", "shape"], ["X"]))
+    session = own(model, only=False)
+    for T, N in ((1, 1), (40, 1), (1, 30), (64, 32)):
+        X = np.ones((T, N, 5), np.float32)
+        expected = theirs(node_model("LSTM", arrays)).run(None, {"X": X})
+        try:
+            close(session.run(None, {"x": X, "shape": np.array(X.shape)}), expected)
+        except onnxruntime.capi.onnxruntime_pybind11_state.Fail as refused:
+            assert (T, N) != (1, 1) and "the graph says 1 steps of 1 rows" in str(refused)
+
+
 @pytest.mark.parametrize("lengths", [[-1, 2], [2, 4]], ids=str)
 def test_wrong_lengths(lengths):
     arrays = draw(np.random.default_rng(11), "LSTM", 3, 2, 4, 5, 1, ["B", "sequence_lens"])
