@@ -100,8 +100,7 @@ void plans_return(struct plans *plans, struct planned *planned);
 struct scratch scratch_take(struct plans *plans, size_t bytes);
 void scratch_return(struct plans *plans, struct scratch scratch);
 
-/* ---- layer.c: a node that this provider computes ----------------------------------------------
- */
+/* ---- layer.c: a node that this provider computes ------------------------------------------- */
 
 struct layer;
 struct run;
@@ -150,8 +149,7 @@ void layer_free(struct layer *layer);
 /* The words of problem strings for ONNX's number of a type, and its bytes; NULL: not supported. */
 const char *words_of_element(int element, size_t *bytes);
 
-/* ---- layer.c: a run ----------------------------------------------------------------------------
- */
+/* ---- layer.c: a run ------------------------------------------------------------------------ */
 
 struct run {
     struct layer *layer;
@@ -175,8 +173,7 @@ bool run_begin(struct run *run, params_of *find, void *owner, size_t more);
 void *run_memory(struct run *run, size_t bytes);
 bool run_forward(struct run *run);
 
-/* ---- operators ---------------------------------------------------------------------------------
- */
+/* ---- operators ----------------------------------------------------------------------------- */
 
 bool recurrent_describe(struct layer *layer, struct reason *reason);
 bool recurrent_run(struct run *run);
@@ -207,8 +204,7 @@ bool read_activations(const struct node *node, int directions, struct equations 
 /* A built-in cell's name, and "" as text, or the name in a text of its own [bytes]. */
 const char *cell_of(const struct equations *equations, char *text, size_t bytes);
 
-/* ---- provider.c --------------------------------------------------------------------------------
- */
+/* ---- provider.c ---------------------------------------------------------------------------- */
 
 #define PROVIDER_NAME "EcornnExecutionProvider"
 
