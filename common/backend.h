@@ -25,6 +25,7 @@ struct eco_caps {
     struct eco_cpu_caps {
         int32_t lanes, vectors; /* panels of the product kernel (layout_request.h); 0: none */
         int32_t sums;           /* sums of the product kernel at a time, rows times vectors */
+        int32_t first_bytes;    /* first-level cache of one thread */
         size_t cache_bytes;     /* second-level cache of one thread */
     } cpu;
     struct eco_gpu_caps {

@@ -32,6 +32,29 @@ ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
 /* One or two rows read panels as fast as memory delivers them; prefetching only disturbs. */
 enum { FETCH_ROWS = 3 };
 
+/*
+ * Several blocks of rows read the same panel, so they go through one pair after the other together,
+ * and through a pair in parts if that pays: PART_BYTES of a panel stay in the first-level cache for
+ * all of them. In between the sums of up to PART_BLOCKS blocks are kept. Example: AVX2, 32 rows,
+ * k = 512 of x and of h, panels of two vectors. Six blocks read k 0 .. 255 of the panel of x from
+ * the cache, then 256 .. 511, then the two parts of the panel of h. If each block read both panels
+ * to their ends, no first-level cache would hold the 64 KB until the next block.
+ *
+ * A part takes about 50 cycles more. With first-level caches of SMALL_FIRST that pays if blocks
+ * read lines of a panel in less than LINE_CYCLES each: in the caches of a Zen 3 AVX2's blocks of
+ * six rows have a miss every 3.9 cycles without parts, which is nearly the rate of the second
+ * level, and every 10 with them. Larger ones deliver lines as fast as blocks read them.
+ */
+enum { PART_BYTES = 16 << 10, PART_BLOCKS = 8, SMALL_FIRST = 32 << 10, LINE_CYCLES = 8 };
+enum { LINE_VECTORS = 64 / sizeof(vec) }; /* of a cache line */
+
+struct tile_part {
+    const struct eco_tile_pair *pair; /* with the part's k alone */
+    bool begins, ends;                /* the chains of the pair */
+    bool first;                       /* of the pairs */
+    float *sums;                      /* of the blocks between parts, NULL without parts */
+};
+
 /* What row block i prefetches, a line at each k: the first blocks the next panel, others
  * nothing. */
 ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_t i, const int R,
@@ -46,9 +69,8 @@ ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_
 
 /* Bytes by which many rows prefetch their own panel; few rows read it at the rate of memory. */
 enum { AHEAD = 2048, AHEAD_ROWS = 6 };
-enum { LINE_VECTORS = 64 / sizeof(vec) }; /* of a cache line */
 
-/* The sums of a block over all k of a pair. */
+/* The sums of a block over the k of a pair. */
 ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
                              int32_t row, const char *prefetch, const int R, const int V)
 {
@@ -117,6 +139,26 @@ ALWAYS_INLINE void tile_clear(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const int R,
             sum[r][v] = v_const(0);
 }
 
+/* The place of the sums of block i between parts. */
+ALWAYS_INLINE float *tile_kept(const struct tile_part *part, int32_t i)
+{
+    return part->sums + i % PART_BLOCKS * TILE_SUMS * VEC_LANES;
+}
+
+/* Keeps the sums, or takes them from there. */
+ALWAYS_INLINE void tile_keep(vec sum[TILE_ROWS][ECO_TILE_VECTORS], float *kept, const int R,
+                             const int V, const bool keeps)
+{
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++, kept += VEC_LANES)
+            if (keeps)
+                v_store(kept, sum[r][v]);
+            else
+                sum[r][v] = v_load(kept);
+}
+
 /* The sums of a block are added to C; those of the first pair are added to `start`. */
 struct tile_result {
     const struct eco_tile *tile;
@@ -160,42 +202,47 @@ ALWAYS_INLINE void tile_end(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct t
                        whole ? VEC_LANES : tile->count[v]);
 }
 
-/* Row block i, from row `row` on. R and V are constants, so that every loop over them is
+/* A part of row block i, from row `row` on. R and V are constants, so that every loop over them is
  * unrolled. */
-ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t i, const int R,
-                              const int V)
+ALWAYS_INLINE void tile_block(const struct eco_tile *tile, const struct tile_part *part,
+                              int32_t row, int32_t i, const int R, const int V)
 {
     vec sum[TILE_ROWS][ECO_TILE_VECTORS];
-    float *const c = tile->c + (size_t)row * tile->c_row;
+    const struct tile_result to = {tile, tile->c + (size_t)row * tile->c_row, part->first};
+    const char *prefetch = tile_prefetch(part->pair, i, R, V);
     bool whole = true;
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++)
         whole &= tile->count[v] == VEC_LANES;
-    tile_fetch(tile, row, R, V);
-    tile_fetch_own(tile, c, R, V);
-    for (int32_t p = 0; p < tile->pairs; p++) {
-        const struct eco_tile_pair *pair = &tile->pair[p];
-        const char *prefetch = tile_prefetch(pair, i, R, V);
+    if (part->begins)
         tile_clear(sum, R, V);
-        if (prefetch) /* a loop of its own, because even prefetching cached data takes time */
-            tile_sums(sum, pair, row, prefetch, R, V);
-        else
-            tile_sums(sum, pair, row, NULL, R, V);
-        const struct tile_result to = {tile, c, p == 0};
-        if (whole)
-            tile_end(sum, &to, R, V, true);
-        else
-            tile_end(sum, &to, R, V, false);
+    else
+        tile_keep(sum, tile_kept(part, i), R, V, false);
+    if (part->ends) {
+        tile_fetch(tile, row, R, V);
+        tile_fetch_own(tile, to.c, R, V);
     }
+    if (prefetch) /* a loop of its own, because even prefetching cached data takes time */
+        tile_sums(sum, part->pair, row, prefetch, R, V);
+    else
+        tile_sums(sum, part->pair, row, NULL, R, V);
+    if (!part->ends)
+        tile_keep(sum, tile_kept(part, i), R, V, true);
+    else if (whole)
+        tile_end(sum, &to, R, V, true);
+    else
+        tile_end(sum, &to, R, V, false);
 }
 
 /* clang-format off */
 #define TILE_BLOCK(R, V) \
-    static void tile_##R##_##V(const struct eco_tile *tile, int32_t row, int32_t i) \
-    { tile_block(tile, row, i, R, V); }
+    static void tile_##R##_##V(const struct eco_tile *tile, const struct tile_part *part, \
+                               int32_t row, int32_t i) \
+    { tile_block(tile, part, row, i, R, V); }
 BLOCKS(TILE_BLOCK)
 
-typedef void (*tile_function)(const struct eco_tile *, int32_t row, int32_t i);
+typedef void (*tile_function)(const struct eco_tile *, const struct tile_part *, int32_t row,
+                              int32_t i);
 /* Blocks with more sums than registers are not built. */
 #define TILE(R, V) (R) * (V) <= TILE_SUMS ? tile_##R##_##V : NULL,
 static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = BLOCK_TABLE(TILE);
@@ -203,20 +250,67 @@ static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = BLOCK_T
 static const int32_t tile_most[ECO_TILE_VECTORS] = {TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3,
                                                     TILE_SUMS / 4};
 
-/* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8. */
+/* The first row of block i of `blocks`, which are near-equal: 20 rows are 10 and 10, not 12 and
+ * 8. */
+static int32_t tile_row(const struct eco_tile *tile, int32_t i, int32_t blocks)
+{
+    return (int32_t)((int64_t)tile->rows * i / blocks);
+}
+
+/* Some of the k of a pair. */
+static struct eco_tile_pair tile_some(const struct eco_tile_pair *pair, int32_t from, int32_t to)
+{
+    struct eco_tile_pair some = *pair;
+    some.k = to - from;
+    some.a = (const float *)pair->a + (size_t)from * pair->a_k;
+    some.panel = (const float *)pair->panel + (size_t)from * pair->panel_k;
+    some.prefetch =
+        pair->prefetch ? (const float *)pair->prefetch + (size_t)from * pair->panel_k : NULL;
+    return some;
+}
+
+/* The most k of a part of a panel that blocks of `rows` rows read. */
+static int32_t tile_part_k(const struct eco_tile *tile, int32_t rows)
+{
+    const int32_t cycles = rows * LINE_VECTORS / 2; /* two multiply-adds in each */
+    const bool pays = tile->first_bytes <= SMALL_FIRST && cycles < LINE_CYCLES;
+    return pays ? PART_BYTES / (int32_t)sizeof(vec) / tile->vectors : INT32_MAX;
+}
+
+/* Row blocks first .. end of `blocks`. */
+static void tile_blocks(const struct eco_tile *tile, int32_t first, int32_t end, int32_t blocks)
+{
+    float sums[PART_BLOCKS * TILE_SUMS * VEC_LANES];
+    const tile_function *const functions = tile_functions[tile->vectors - 1];
+    const int32_t most = tile_part_k(tile, tile->rows / blocks);
+    for (int32_t p = 0; p < tile->pairs; p++) {
+        const int32_t k = tile->pair[p].k, parts = k > most ? (k - 1) / most + 1 : 1;
+        for (int32_t j = 0; j < parts; j++) {
+            const int32_t from = (int32_t)((int64_t)k * j / parts),
+                          to = (int32_t)((int64_t)k * (j + 1) / parts);
+            const struct eco_tile_pair some = tile_some(&tile->pair[p], from, to);
+            const struct tile_part part = {&some, j == 0, j == parts - 1, p == 0, sums};
+            for (int32_t i = first, row = tile_row(tile, i, blocks); i < end; i++) {
+                const int32_t next = tile_row(tile, i + 1, blocks);
+                functions[next - row - 1](tile, &part, row, i);
+                row = next;
+            }
+        }
+    }
+}
+
 static void tile_multiply(const struct eco_tile *tile)
 {
     const int32_t most = tile_most[tile->vectors - 1];
     if (tile->rows <= most) { /* without divisions, which few rows would notice */
-        tile_functions[tile->vectors - 1][tile->rows - 1](tile, 0, 0);
+        const tile_function function = tile_functions[tile->vectors - 1][tile->rows - 1];
+        for (int32_t p = 0; p < tile->pairs; p++)
+            function(tile, &(struct tile_part){&tile->pair[p], true, true, p == 0, NULL}, 0, 0);
         return;
     }
     const int32_t blocks = (tile->rows + most - 1) / most;
-    for (int32_t i = 0; i < blocks; i++) {
-        const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
-        const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
-        tile_functions[tile->vectors - 1][to - from - 1](tile, from, i);
-    }
+    for (int32_t i = 0; i < blocks; i += PART_BLOCKS)
+        tile_blocks(tile, i, i + PART_BLOCKS < blocks ? i + PART_BLOCKS : blocks, blocks);
 }
 
 /* ---- one row --------------------------------------------------------------------------------- */

@@ -62,6 +62,7 @@ struct eco_tile_pair {
  */
 struct eco_tile {
     int32_t rows, pairs;
+    int32_t first_bytes;               /* of the first-level cache */
     int32_t height;                    /* used rows of a tile of A; AMX only */
     int32_t vectors;                   /* 1 .. ECO_TILE_VECTORS */
     int32_t count[ECO_TILE_VECTORS];   /* lanes of each vector that exist in C, 0 to all */

@@ -291,6 +291,15 @@ size_t eco_cpu_cache_bytes(void)
     return bytes > 0 ? (size_t)bytes : (size_t)1 << 20;
 }
 
+int32_t eco_cpu_first_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#endif
+    return bytes > 0 && bytes <= INT32_MAX ? (int32_t)bytes : 32 << 10;
+}
+
 int eco_cpu_affinity(void)
 {
     return omp_get_num_procs(); /* not the mask of this thread, which OMP_PROC_BIND may have bound

@@ -13,6 +13,8 @@
 void eco_cpu_name(char *name, size_t size);
 /* Bytes of the second-level cache; 1 MiB if the system does not say. */
 size_t eco_cpu_cache_bytes(void);
+/* Bytes of the first-level data cache; 32 KiB if the system does not say. */
+int32_t eco_cpu_first_bytes(void);
 /* CPUs of the process's affinity mask, at least 1. */
 int eco_cpu_affinity(void);
 /* Reads ECORNN_GRID, for example "2x1x4", which tests use to divide steps. The grid stays as it is

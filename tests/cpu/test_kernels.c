@@ -487,6 +487,78 @@ START_TEST(one_row)
 }
 END_TEST
 
+/* ---- rows in blocks ------------------------------------------------------------------------- */
+
+enum { BLOCK_ROWS = 101, BLOCK_K = 600, BLOCK_WIDTH = ECO_TILE_VECTORS * ECO_TILE_LANES };
+
+/* Two pairs of one panel; the last vector of C is short, and the first starts from a bias. */
+struct block_case {
+    const struct eco_tile_kernel *kernel;
+    int32_t vectors, k;
+    float a[BLOCK_ROWS * BLOCK_K], bias[ECO_TILE_LANES], c[3][BLOCK_ROWS * BLOCK_WIDTH];
+    _Alignas(64) float panel[BLOCK_K * BLOCK_WIDTH];
+};
+
+static void multiply_rows(struct block_case *test, int which, int32_t first, int32_t rows,
+                          int32_t first_bytes)
+{
+    const int32_t lanes = test->kernel->lanes;
+    const float *const a = test->a + first * BLOCK_K;
+    struct eco_tile tile = {.rows = rows,
+                            .pairs = 2,
+                            .first_bytes = first_bytes,
+                            .vectors = test->vectors,
+                            .c = test->c[which] + first * BLOCK_WIDTH,
+                            .c_row = BLOCK_WIDTH,
+                            .start = {test->bias}};
+    for (int32_t p = 0; p < tile.pairs; p++)
+        tile.pair[p] = (struct eco_tile_pair){.k = p == 0 ? test->k : test->k / 2,
+                                              .a = a + p,
+                                              .a_row = BLOCK_K,
+                                              .a_k = 1,
+                                              .panel = test->panel,
+                                              .panel_k = (size_t)(test->vectors * lanes),
+                                              .prefetch = test->panel};
+    for (int32_t v = 0; v < test->vectors; v++) {
+        tile.c_vector[v] = (size_t)(v * lanes);
+        tile.count[v] = v > 0 && v == test->vectors - 1 ? lanes - 1 : lanes;
+    }
+    test->kernel->multiply(&tile);
+}
+
+static void compare_blocks(struct block_case *test, int32_t rows)
+{
+    for (int i = 0; i < 3; i++)
+        fill(test->c[i], BLOCK_ROWS * BLOCK_WIDTH, false, 4);
+    multiply_rows(test, 0, 0, rows, 16 << 10);
+    multiply_rows(test, 1, 0, rows, 1 << 20);
+    for (int32_t r = 0; r < rows; r++)
+        multiply_rows(test, 2, r, 1, 16 << 10);
+    for (int i = 1; i < 3; i++)
+        ck_assert_msg(memcmp(test->c[0], test->c[i], sizeof test->c[0]) == 0,
+                      "%d rows, k %d, %d vectors", (int)rows, (int)test->k, (int)test->vectors);
+}
+
+/* Many rows give the bits of each row alone, whether the first-level cache is so small that they go
+ * through panels in parts or not. */
+START_TEST(rows_in_blocks)
+{
+    static const int32_t all_rows[] = {1, 7, 13, 32, BLOCK_ROWS}, ks[] = {0, 1, 257, BLOCK_K - 1};
+    static struct block_case test;
+    const struct eco_isa *isa;
+    fill(test.a, sizeof test.a / sizeof test.a[0], false, 1);
+    fill(test.panel, sizeof test.panel / sizeof test.panel[0], false, 2);
+    fill(test.bias, ECO_TILE_LANES, false, 3);
+    for (int set = 0; (isa = eco_isa_supported(set)); set++)
+        for (test.vectors = 1; test.vectors <= ECO_TILE_VECTORS; test.vectors++)
+            for (size_t i = 0; i < sizeof all_rows / sizeof all_rows[0]; i++)
+                for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++) {
+                    test.kernel = isa->tile, test.k = ks[j];
+                    compare_blocks(&test, all_rows[i]);
+                }
+}
+END_TEST
+
 /* ---- floats in parts ------------------------------------------------------------------------- */
 
 enum { PARTS = ECO_SPLIT_PARTS, GROUP = ECO_NARROW_GROUP };
@@ -565,4 +637,5 @@ END_TEST
 
 TEST_MAIN("kernels", {interpreter_is_compiled, 1}, {pieces_are_the_whole, 1}, {in_place, 1},
           {sets_agree, 1}, {rows_in_order, 1}, {row_means, 1}, {bernoulli, 1}, {columns, 1},
-          {copies_of_rows, 1}, {one_row, 1}, {floats_in_parts, 1}, {chosen_set, 1})
+          {copies_of_rows, 1}, {one_row, 1}, {rows_in_blocks, 1}, {floats_in_parts, 1},
+          {chosen_set, 1})

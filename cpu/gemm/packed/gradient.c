@@ -57,6 +57,7 @@ static struct eco_tile tile_of(const struct piece *p, int32_t panel)
     const int32_t width = eco_gradient_width(g, p->part, panel);
     struct eco_tile tile = {.pairs = 1,
                             .height = g->form.tall,
+                            .first_bytes = g->run->caps->cpu.first_bytes,
                             .vectors = width / lanes,
                             .pair = {{.k = g->rows,
                                       .panel_k = (size_t)(width * g->form.group),

@@ -193,6 +193,7 @@ static struct eco_tile tile_of(const struct eco_packed_work *w, const struct eco
     struct eco_tile tile;
     tile.rows = part->rows.to - part->rows.from;
     tile.height = w->height;
+    tile.first_bytes = w->run->caps->cpu.first_bytes;
     tile.pairs = 0;
     tile.c = (float *)m->c + (size_t)part->rows.from * m->c_row;
     tile.c_row = m->c_row;
