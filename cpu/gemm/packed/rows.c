@@ -12,8 +12,9 @@
 #include "cpu/isa/isa.h"
 
 enum { TILE = ECO_NARROW_TILE };
-/* Bytes of the rows of A that pass through all panels together. */
-enum { ROWS_BYTES = 640 << 10 };
+/* Part of the second-level cache that the rows of A fill that pass through all panels together:
+ * where pages lie at random, more of them would displace each other. */
+static const double ROWS_PART = 5. / 16;
 /* Two tiles of rows: copies of rows are multiplied in such groups. */
 enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
 /* Elements between copied rows: rows at a distance of 4 KB would use the same sets of every
@@ -299,9 +300,10 @@ int32_t eco_packed_piece(const struct eco_packed_work *w, int32_t rows)
         row += scratch_row(&w->product[i]);
     if (row == 0 && w->products > 0) {
         row = (size_t)w->product->k * sizeof(float);
-        if ((size_t)rows * row <= ROWS_BYTES)
-            return rows;
-        const int32_t most = (int32_t)(ROWS_BYTES / row) + 1, pieces = (rows + most - 1) / most;
+        const double fitting =
+            ROWS_PART * (double)w->run->caps->cpu.cache_bytes / (double)row; /* rows */
+        const int32_t most = fitting < rows ? (int32_t)fitting + 1 : rows;
+        const int32_t pieces = (rows + most - 1) / most;
         return (rows + pieces - 1) / pieces;
     }
     if (row == 0)
