@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* syscall */
 #include "peak.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,9 +203,8 @@ static burst widest(ecornn_type type)
 #endif
 }
 
-double peak_gflops(ecornn_type type, int threads, double seconds)
+static double rate_of(burst run, int threads, double seconds)
 {
-    const burst run = widest(type);
     double gflops = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : gflops)
     {
@@ -223,4 +223,15 @@ double peak_gflops(ecornn_type type, int threads, double seconds)
         gflops += operations / elapsed * 1e-9;
     }
     return gflops;
+}
+
+/* Dot products are slower than multiply-adds on some processors. */
+double peak_gflops(ecornn_type type, int threads, double seconds)
+{
+    const double peak = rate_of(widest(type), threads, seconds);
+#ifdef HAVE_DOTS
+    if (widest(type) == burst_dots)
+        return fmax(peak, rate_of(widest(ECORNN_F32), threads, seconds));
+#endif
+    return peak;
 }

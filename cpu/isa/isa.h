@@ -35,7 +35,7 @@ extern const struct eco_tile_kernel eco_tile_avx512bf16; /* tile_dot.c, if ECO_H
 extern const struct eco_pair_rows eco_rows_avx512bf16;
 
 /* The sets that were built and that this processor and system can run, best first, ending with
- * "plain" and then NULL. run/cpuid.c. */
+ * "plain" and then NULL. On Intel's processors "avx512bf16" is after "avx512vnni". run/cpuid.c. */
 const struct eco_isa *eco_isa_supported(int index);
 
 /* A process gets the registers of tiles (AMX) when it asks, and then needs larger signal stacks. So

@@ -121,6 +121,15 @@ static enum rank best_rank(void)
                                                                  : RANK_AVX512VNNI;
 }
 
+/* Is a dot product of pairs of BF16 as fast as a multiply-add? Intel's do half the multiplications
+ * of widened floats in the same time. */
+static bool has_fast_dots(void)
+{
+    enum { INTEL = 0x756e6547 }; /* "Genu", of "GenuineIntel" */
+    unsigned a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && b != INTEL;
+}
+
 static void model_name(char name[49])
 {
     unsigned a, word[12] = {0};
@@ -140,6 +149,11 @@ static bool tiles_given(void)
 }
 
 static bool has_avxvnni(void)
+{
+    return false;
+}
+
+static bool has_fast_dots(void)
 {
     return false;
 }
@@ -232,6 +246,20 @@ static const struct eco_isa *set_below(enum rank rank, int index)
     return NULL;
 }
 
+/* The same with sets that have slow dot products after the next. */
+static const struct eco_isa *best_below(enum rank rank, int index)
+{
+    const struct eco_isa *const isa = set_below(rank, index), *const before =
+                                                                  index > 0
+                                                                      ? set_below(rank, index - 1)
+                                                                      : NULL;
+    if (has_fast_dots())
+        return isa;
+    if (isa != NULL && isa->dot != NULL)
+        return set_below(rank, index + 1);
+    return before != NULL && before->dot != NULL ? before : isa;
+}
+
 const char *eco_isa_name(int index)
 {
     return index < RANKS ? rank_name[index] : NULL;
@@ -240,12 +268,12 @@ const char *eco_isa_name(int index)
 const struct eco_isa *eco_isa_supported(int index)
 {
     const enum rank best = best_rank();
-    return set_below(best == RANK_AMX && !tiles_given() ? RANK_AVX512BF16 : best, index);
+    return best_below(best == RANK_AMX && !tiles_given() ? RANK_AVX512BF16 : best, index);
 }
 
 const struct eco_isa *eco_isa_with_tiles(const struct eco_isa *isa)
 {
-    return isa->amx == NULL || tiles_given() ? isa : set_below(RANK_AVX512BF16, 0);
+    return isa->amx == NULL || tiles_given() ? isa : best_below(RANK_AVX512BF16, 0);
 }
 
 const struct eco_isa *eco_isa_choose(void)
@@ -255,7 +283,7 @@ const struct eco_isa *eco_isa_choose(void)
     char names[128];
     struct eco_text text = {names, sizeof names, 0};
     if (cap == NULL || *cap == '\0')
-        return set_below(best, 0);
+        return best_below(best, 0);
     for (enum rank rank = 0; rank < RANKS; rank++) {
         if (strcmp(cap, rank_name[rank]) == 0)
             return set_below(rank < best ? rank : best, 0);
