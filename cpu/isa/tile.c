@@ -14,6 +14,14 @@ enum { TILE_ROWS = 12 }; /* most rows of a block */
 /* Vectors of a panel: usually two; four where a broadcast takes an instruction between the sums. */
 enum { RULE_VECTORS = VEC_FUSED ? 2 : 4 };
 
+/* A vector in a register: the compiler would rather load it again for each of a few rows. */
+#ifndef VEC_HAS_HOLD
+ALWAYS_INLINE vec v_hold(vec v)
+{
+    return v;
+}
+#endif
+
 ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
 {
     if (count == VEC_LANES)
@@ -91,8 +99,11 @@ ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct 
         for (int v = 0; v < V && R >= AHEAD_ROWS; v += LINE_VECTORS)
             __builtin_prefetch((const char *)(panel + v * VEC_LANES) + AHEAD, 0, 3);
 #pragma GCC unroll 4
-        for (int v = 0; v < V; v++)
+        for (int v = 0; v < V; v++) {
             weight[v] = v_load(panel + v * VEC_LANES);
+            if (R > 1 && R * V + V < VEC_REGISTERS)
+                weight[v] = v_hold(weight[v]);
+        }
 #pragma GCC unroll 12
         for (int r = 0; r < R; r++) {
             const vec x = v_const((double)a[r / 4][(size_t)(r % 4) * a_row]);

@@ -46,6 +46,14 @@ static inline vec v_fma(vec a, vec b, vec c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+/* tile.c */
+#define VEC_HAS_HOLD
+static inline vec v_hold(vec v)
+{
+    __asm__("" : "+v"(v));
+    return v;
+}
+
 /* a < b ? x : y; false for a NaN. */
 static inline vec v_where_less(vec a, vec b, vec x, vec y)
 {
