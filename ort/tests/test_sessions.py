@@ -323,6 +323,28 @@ def test_registers_again():
     """) == "well\n"
 
 
+def test_outlives_registration():
+    """A session that is there when the plug-in is unregistered runs on, and ends well, whatever memory is used
+    for then."""
+    assert elsewhere("""
+        import ctypes, numpy, onnxruntime
+        import models
+        onnxruntime.register_execution_provider_library("ecornn", models.plugin())
+        arrays = models.draw(numpy.random.default_rng(0), "LSTM", 5, 2, 3, 4, 1, ["B"])
+        session = models.own(models.node_model("LSTM", arrays))
+        expected = session.run(None, {"X": arrays["X"]})
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = ctypes.c_void_p
+        onnxruntime.unregister_execution_provider_library("ecornn")
+        for size in range(64, 512, 16):
+            for _ in range(100):
+                libc.memset(ctypes.c_void_p(libc.malloc(size)), 85, size)
+        models.close(session.run(None, {"X": arrays["X"]}), expected, 0)
+        del session
+        print("well")
+    """) == "well\n"
+
+
 def test_missing_library(tmp_path):
     """Without libecornn the plug-in is not loaded, and ONNX Runtime says what is missing."""
     with open(models.plugin(), "rb") as file:

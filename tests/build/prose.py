@@ -47,7 +47,7 @@ COUNTS = {
     "lines of lib, common, cpu, gpu, include, tools":
         (79084, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (13330, 12000, ["tracked lines", "python/ecornn"]),
-    "lines of ort, the plug-in for ONNX Runtime": (2097, 1500, ["tracked lines", "ort/*.[ch]"]),
+    "lines of ort, the plug-in for ONNX Runtime": (2099, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
         (38498, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
