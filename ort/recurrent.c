@@ -1,6 +1,7 @@
 /*
  * LSTM, GRU, RNN and DynamicQuantizeLSTM.  Parameters are read where ONNX Runtime has them.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +78,8 @@ static bool read_equations(struct layer *layer, struct equations *equations, str
         return false;
     equations->coupled = layer->kind == KIND_LSTM && coupled;
     equations->reset_after = layer->reset_after = layer->kind == KIND_GRU && after;
-    return equations->clip >= 0 || refuse(reason, "clip is %g", (double)equations->clip);
+    return (equations->clip >= 0 && isfinite(equations->clip)) ||
+           refuse(reason, "clip is %g", (double)equations->clip);
 }
 
 bool recurrent_describe(struct layer *layer, struct reason *reason)

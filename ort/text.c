@@ -72,7 +72,10 @@ bool read_activations(const struct node *node, int directions, struct equations 
         else if (first->is != is || first->alpha != chosen.alpha || first->beta != chosen.beta)
             return refuse(reason, "the directions have different activations");
     }
-    return true;
+    if (bytes && each == 1 && name < names + bytes) /* ONNX's default for one direction is two */
+        name += directions == 1 ? strlen(name) + 1 : 0;
+    return !bytes || name >= names + bytes ||
+           refuse(reason, "it has more than %d activations", each * directions);
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */

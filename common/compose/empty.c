@@ -1,5 +1,6 @@
 /*
- * A run of no steps or no rows: states are copied, and gradients of states and weights are zero.
+ * A run of no steps or no rows: states and their gradients are copied, gradients of weights and of
+ * states to reset to are zero.
  * Nothing else is read or written.
  */
 #include "common/compose/sequence.h"

@@ -69,8 +69,8 @@ static bool does(const struct eco_tape *tape, int later, int kind, int i)
     }
 }
 
-/* Steps of a wavefront's layers share a launch if they are in one level: a layer that copies no
- * input pauses while others do. */
+/* Steps of a wavefront's layers share a launch if they are in one level: while the first
+ * layer copies its input, later ones that copy none pause. */
 static bool pauses(const struct eco_tape *tape, int later, int kind)
 {
     return tape->wavefront && !tape->backward && kind == ECO_GATHER && later && tape->gathers[0];

@@ -52,9 +52,10 @@ static const char *force_refuses(const struct eco_problem *problem)
     const int32_t chunk = eco_forced(problem, ECO_FORCE_CHUNK, ECO_MATRIX_STEPS);
     if (eco_force_unfit(&problem->force, eco_algo_matrix.name) != NULL)
         return "ECORNN_FORCE asks for what is no choice of it";
-    if (eco_forced(problem, ECO_FORCE_PRODUCTS, false) > has_spans(problem->cell))
-        return "ECORNN_FORCE: products is 1, but a gate is a vector or an outer product has no "
-               "value";
+    if (eco_forced(problem, ECO_FORCE_PRODUCTS, false) &&
+        (!has_spans(problem->cell) || problem->row_invariant))
+        return "ECORNN_FORCE: products is 1, but a gate is a vector, an outer product has no "
+               "value, or rows are to be invariant";
     if (chunk > ECO_MATRIX_STEPS)
         return "ECORNN_FORCE: chunk is more than 256";
     return eco_forced(problem, ECO_FORCE_CHUNK_BACK, chunk) != chunk

@@ -41,7 +41,7 @@ struct eco_matrix_room {
     size_t pairs[ECO_MATRIX_PAIRS]; /* of spans: [chunk,ECO_MATRIX_SPAN] */
     size_t gates[ECO_MATRIX_GATES]; /* [chunk] */
     size_t work;                    /* three times [ECO_MATRIX_SPAN,columns] */
-    size_t turned;                  /* transposed rows, [columns,key_row] */
+    size_t turned;                  /* transposed rows, at most [columns,key_row] */
     size_t other_dstate;            /* as dstate; chunks alternate */
     size_t numbers;                 /* of all */
     size_t kept;                    /* of a head before a chunk, in the reserve */

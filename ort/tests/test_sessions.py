@@ -154,6 +154,7 @@ def test_left(capfd):
          activations=["Sigmoid", "Tanh", "Sigmoid", "Relu"])
     left(capfd, "RNN", "activation Gelu is not known", activations=["Gelu"])
     left(capfd, "LSTM", "it has 2 activations, needs 3", activations=["Sigmoid", "Tanh"])
+    left(capfd, "LSTM", "it has more than 3 activations", activations=["Sigmoid", "Tanh", "Tanh", "Tanh"])
     left(capfd, "LSTM", "layout is 2", layout=2)
     left(capfd, "LSTM", "direction is 'sideways'", direction="sideways")
     left(capfd, "LSTM", "clip is -1", clip=-1.0)

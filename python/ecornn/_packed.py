@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
+from ._locks import make_lock
 
 _KEPT = 8  # blocks of a layer for plans that cannot share one
 
@@ -23,12 +21,7 @@ class Packed:
 
     def __init__(self) -> None:
         self.records: list[tuple] = []
-        self._restart()
-        _all.add(self)
-
-    def _restart(self) -> None:
-        """Also in a process that fork has made, where no thread would release the old lock."""
-        self.lock = threading.Lock()  # of those that pack
+        self.lock = make_lock()  # of those that pack
 
     def find(self, plan, key) -> tuple | None:
         """The record with that key which runs of the plan can take, perhaps of earlier weights."""
@@ -50,14 +43,3 @@ class Packed:
             self.records.append((plan, block, key))
             del self.records[:-_KEPT]
             return block
-
-
-_all: weakref.WeakSet[Packed] = weakref.WeakSet()
-
-
-def _restart() -> None:
-    for one in list(_all):
-        one._restart()
-
-
-os.register_at_fork(after_in_child=_restart)

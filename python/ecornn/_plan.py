@@ -7,15 +7,15 @@ their layer and freed when they leave it.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from . import _library as lib
 from ._library import check, library
+from ._locks import make_lock
 
-_lock = threading.Lock()
+_lock = make_lock()
 _devices: dict[str, int] = {}
 _cells: dict[str, int] = {}
 
@@ -300,7 +300,7 @@ class Plans:
         """measure: gives the seconds for measuring a new plan on a device."""
         self.shape, self._measure = shape, measure
         self._plans: dict[tuple, Plan] = {}
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def get(self, on: str, size: tuple[int, int], types: tuple[int, int], training: bool,
             flags: int = 0) -> Plan:

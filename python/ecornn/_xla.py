@@ -10,7 +10,6 @@ item after the other.  A program has its plan as text, so it may be stored.
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass, replace
 
 import jax
@@ -21,6 +20,7 @@ from jax.interpreters import ad, batching, mlir
 
 from . import _library as lib
 from ._errors import BadArgument
+from ._locks import make_lock
 from ._plan import Plan, Plans, Shape, device_info
 from .arrays import NAMES
 
@@ -42,7 +42,7 @@ def _register() -> None:
 
 _register()
 _plans: dict[Shape, Plans] = {}
-_lock = threading.Lock()
+_lock = make_lock()
 
 
 @dataclass(frozen=True)

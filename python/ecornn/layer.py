@@ -6,7 +6,6 @@ import inspect
 import math
 import operator
 import os
-import threading
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,6 +16,7 @@ import numpy
 from . import _library as lib
 from . import _exchange, _run, arrays
 from ._errors import BadArgument
+from ._locks import make_lock
 from ._parameters import PackedBlock, Parameters, convert, count_of
 from ._plan import Plan, Plans, Shape, limit_of, saving_of
 from ._run import Gradients, Run
@@ -142,7 +142,7 @@ class Layer:
             raise BadArgument(f"dtype is {dtype}, must be f32 or f64 of a cell with a matrix state")
         self._place = arrays.Place(self.device)
         self._table = first.parameters()
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._last: Parameters | None = None
         self._take_block(self._initial(_seed(seed)))
 

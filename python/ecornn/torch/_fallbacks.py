@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 
 import torch
 
+from .._locks import make_lock
+
 _counts: Counter[str] = Counter()
-_lock = threading.Lock()
+_lock = make_lock()
 
 
 def count(reason: str) -> None:

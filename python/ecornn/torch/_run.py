@@ -14,6 +14,7 @@ import torch
 
 from .. import _library as lib
 from .._library import check, library, packers
+from .._locks import make_lock
 from . import _kept, _native, _weights
 from ._spec import Spec
 from ._weights import dense
@@ -23,7 +24,7 @@ TYPES = {torch.float32: lib.F32, torch.float64: lib.F64, torch.bfloat16: lib.BF1
          torch.float16: lib.F16}
 pack_io, pack_gradient = packers(torch.Tensor.data_ptr)
 _local = threading.local()
-_lock = threading.Lock()
+_lock = make_lock()
 _SMALL = 4096  # elements; a job keeps one tensor of smaller results
 _JOBS = 256    # jobs that a stack of layers keeps
 _SCRATCH = 64 << 20  # bytes of each scratch that a CPU thread keeps
