@@ -100,9 +100,8 @@ static size_t take(struct eco_size *end, size_t rows, size_t row)
 {
     const size_t at = end->value;
     struct eco_size numbers = eco_size_mul(eco_size_of(rows), row);
-    numbers =
-        eco_size_mul(eco_size_of((numbers.value + ECO_MATRIX_COLUMNS - 1) / ECO_MATRIX_COLUMNS),
-                     ECO_MATRIX_COLUMNS);
+    numbers = eco_size_add(numbers, eco_size_of(ECO_MATRIX_COLUMNS - 1));
+    numbers.value -= numbers.value % ECO_MATRIX_COLUMNS;
     *end = eco_size_add(*end, numbers);
     return at;
 }
