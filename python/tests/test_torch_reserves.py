@@ -217,11 +217,11 @@ def test_a_process_made_while_a_thread_packs(kind):
     """Its lock would never be released there."""
     if kind == "torch":
         module, x = et.LSTM(I, H), torch.randn(T, N, I)
-        right = gradients(module, x)
+        right = module(x)[0]
 
-        def run():
+        def run():  # no backward: torch refuses it in a child
             change(module)
-            return not all(map(torch.equal, gradients(module, x), right))
+            return not torch.equal(module(x)[0], right)
     else:
         layer, x = ecornn.Layer("gru", I, H, device="cpu:1"), torch.randn(T, N, I).numpy()
         right = layer(x)[0]
