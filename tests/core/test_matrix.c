@@ -184,9 +184,8 @@ START_TEST(spans_agree)
 }
 END_TEST
 
-/* Numbers of pairs of steps leave the range, but neither S nor y: those of q . k, or, last but one,
- * products of gates, or, last, of gates above 1 and values.  Such steps go one by one.  No sum
- * cancels. */
+/* Numbers of pairs of steps leave the range, but neither S nor y: q . k, products of gates, or,
+ * last, those of gates above 1 and values.  Such steps go one by one.  No sum cancels. */
 static float number_in_range(int of, int i)
 {
     enum { WIDTH = I - 1 };
