@@ -105,7 +105,7 @@ static bool has_streams(const struct ort_factory *self)
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* Of an ONNX Runtime without this interface, a version that can at least make a status. */
+/* An interface version that an older ONNX Runtime has too, only to make a status. */
 static ort_status *refuse_version(const struct ort_base *base)
 {
     char text[160];

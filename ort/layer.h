@@ -62,7 +62,7 @@ bool value_read(const struct ort_api *api, const ort_value *value, struct tensor
 
 /* ---- plans.c: a plan for each bucket of T and N, its packed weights, scratch memory ---------- */
 
-/* Where the parameters of a plan are, for ecornn_pack. */
+/* Addresses of the parameters of a plan, for ecornn_pack. */
 struct params {
     const void *at[MOST_PARAMS], *added[MOST_PARAMS];
 };
@@ -166,7 +166,7 @@ struct run {
 /* Sizes and data of an input, if it is given; with element not 0 it must have these sizes. */
 bool run_input(struct run *run, int index, struct tensor *tensor, int element, const int64_t *sizes,
                size_t rank);
-/* Memory for an output, or NULL if nobody reads it. */
+/* Memory for an output; NULL if the graph does not use it. */
 bool run_output(struct run *run, int index, void *data, const int64_t *sizes, size_t rank);
 /* Takes a plan and memory for its run, with `more` bytes in up to eight pieces. */
 bool run_begin(struct run *run, params_of *find, void *owner, size_t more);

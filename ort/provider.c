@@ -175,7 +175,7 @@ static ort_status *capability(struct ort_provider *self, const ort_graph *graph,
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 
-/* Where the fused node has each value of the node: it lists each name once. */
+/* Finds the places of the node's values in the fused node, which lists each name once. */
 static void find_places(const char *const *own, size_t count, const char *const *fused,
                         size_t fused_count, int *places)
 {

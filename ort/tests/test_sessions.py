@@ -253,7 +253,7 @@ class Base(ctypes.Structure):
 
 @pytest.mark.parametrize("oldest", [22, 4, 0])
 def test_older_runtime(oldest):
-    """An ONNX Runtime without the interface is told so by a status, which an older version makes."""
+    """An ONNX Runtime that lacks the interface gets an error, made by an older interface version."""
     said = []
     make = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)(
         lambda code, text: said.append((code, text.decode())) or 4711)
@@ -283,7 +283,7 @@ def elsewhere(program, **environment):
 
 
 def test_dropped_weights():
-    """A session that packs weights when it is made keeps no 32 MiB of F32 beside its 8 MiB of int8."""
+    """If weights are packed when the session is made, it keeps 8 MiB of int8 and frees 32 MiB of F32."""
     grown = [int(elsewhere(f"""
         import ctypes, numpy, onnxruntime
         import models

@@ -184,7 +184,7 @@ START_TEST(agrees_for_own_cells)
 }
 END_TEST
 
-/* As planned, and in spans of steps, which plans of small heads or invariant rows do not take. */
+/* Compares the planned form, and spans of steps where the planner would not choose them. */
 static bool forms_agree(const struct test_case *test, const struct data *inputs,
                         const struct data *expected)
 {

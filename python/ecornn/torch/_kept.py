@@ -6,7 +6,7 @@ bytes of them.  On a GPU each run packs what it does not read where it is (io.pa
 into the block that the stream keeps.  So it does not matter how weights are written to.  Only frozen
 weights are trusted; see Frozen.
 
-malloc maps large blocks anew each time, and the page faults take up to a fifth of a training step.
+malloc maps each large block again, and its page faults take up to a fifth of a training step.
 A block is lent as a tensor of its own, and returns when nothing uses that tensor's storage any
 more: no graph, no alias, no hook.  So two runs never share one.  All is kept with the first weight
 of a layer, and freed with it.
