@@ -190,23 +190,25 @@ def file() -> str:
     return path
 
 
-def module(framework: str) -> ctypes.CDLL | None:
-    """``ecornn-torch.so`` or ``ecornn-jax.so``, from the package or next to the library; None if
-    there is none.  ``ECORNN_TORCH_MODULE`` and ``ECORNN_JAX_MODULE`` are paths, or ``none``."""
-    asked = os.environ.get(f"ECORNN_{framework.upper()}_MODULE")
-    if asked == "none":
+def module_paths(name: str) -> list[str]:
+    """Where ``ecornn-NAME.so`` may be: in the package or next to the library, unless ``ECORNN_RUN_MODULE``
+    and so on names it."""
+    asked, folder = os.environ.get(f"ECORNN_{name.upper()}_MODULE"), os.path.dirname(path if os.sep in path else file())
+    return [os.path.join(_START, asked)] if asked else [
+        os.path.join(place, f"ecornn-{name}.so") for place in (_OWN, folder, os.path.join(folder, "ecornn"))]
+
+
+def module(name: str) -> ctypes.CDLL | None:
+    """``ecornn-run.so``, ``ecornn-torch.so`` or ``ecornn-jax.so``; None if there is none."""
+    if os.environ.get(f"ECORNN_{name.upper()}_MODULE") == "none":
         return None
-    folder = os.path.dirname(path if os.sep in path else file())
-    paths = [os.path.join(_START, asked)] if asked else [
-        os.path.join(place, f"ecornn-{framework}.so")
-        for place in (_OWN, folder, os.path.join(folder, "ecornn"))]
-    for found in paths:
+    for found in module_paths(name):
         if os.path.exists(found):
             try:
                 opened = ctypes.CDLL(found)
             except OSError:
                 return None
-            getattr(opened, f"ecornn_{framework}_open").argtypes = [c_int, c_void_p]
+            getattr(opened, f"ecornn_{name}_open").argtypes = [c_int, c_void_p]
             return opened
     return None
 

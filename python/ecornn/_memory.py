@@ -1,10 +1,8 @@
-"""Memory of the library's devices as objects, and the memory that each thread keeps for its runs."""
+"""Memory of the library's devices as objects."""
 
 from __future__ import annotations
 
 import ctypes
-import sys
-import threading
 from ctypes import addressof, c_char as _any
 
 import numpy
@@ -13,9 +11,6 @@ from . import _library as lib
 from ._errors import NoMemory
 from ._library import library
 from ._plan import device
-
-_KEPT = 64 << 20  # bytes of each scratch that a thread keeps
-_local = threading.local()
 
 
 def address_of(array: numpy.ndarray) -> int:
@@ -65,39 +60,3 @@ def same_bytes(one: int, other: int, bytes: int) -> bool:
 def wait(on: str, stream: int) -> None:
     """Waits until everything queued on this stream of a device is done."""
     lib.check(library.ecornn_wait(device(on), stream))
-
-
-def scratch(on: str, bytes: int, stream: int, name: str) -> Memory:
-    """The calling thread's own memory for one purpose, with at least this many bytes.
-
-    The thread's next call for the same device, stream and purpose gets the same memory, so its
-    contents matter during one run only.
-    """
-    if bytes > _KEPT:
-        return Memory(on, bytes)
-    key = (on, stream, name)
-    kept = _local.__dict__.get(key)
-    if kept is None or kept.bytes < bytes:
-        kept = _local.__dict__[key] = Memory(on, bytes)
-    return kept
-
-
-def reserve(on: str, bytes: int, stream: int) -> Memory:
-    """Memory that lives from a forward run to its last backward.
-
-    The thread keeps the last block and reuses it when it has no other user, because the pages of
-    fresh memory cost more than a small run.
-    """
-    if bytes > _KEPT:
-        return Memory(on, bytes)
-    kept, key = _local.__dict__, (on, stream, "reserve")
-    if key not in kept or kept[key].bytes < bytes or _references(kept, key) > _ALONE:
-        kept[key] = Memory(on, bytes)
-    return kept[key]
-
-
-def _references(table: dict, key) -> int:
-    return sys.getrefcount(table[key])
-
-
-_ALONE = _references({0: object()}, 0)  # references to an object that only the table has

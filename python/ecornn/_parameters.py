@@ -1,22 +1,17 @@
-"""The parameters of a layer: one block of host memory, accessed by name, and its packed copies.
-
-Knows nothing of runs: it provides the packed weights that a plan's runs read.
-"""
+"""The parameters of a layer: one block of host memory, accessed by name, and in the forms of other systems."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy
 
 from . import _library as lib
 from ._errors import BadArgument
 from ._library import check, library
-from ._memory import Memory, address_of, same_bytes, wait
-from ._packed import Packed
+from ._memory import address_of
 from ._plan import Parameter, Plan
 
 
@@ -65,75 +60,6 @@ class Parameters(Mapping):
 def count_of(table: list[Parameter]) -> int:
     """Number of elements in the block."""
     return sum(parameter.rows * parameter.cols for parameter in table)
-
-
-def addresses(base: int, table: list[Parameter], bytes: int):
-    """The address of each parameter of a block, as a ctypes array."""
-    return (ctypes.c_void_p * len(table))(*(base + p.offset * bytes for p in table))
-
-
-class PackedBlock(Packed):
-    """Packed weights of a block, for runs of several plans; its blocks are (Memory, copy) each.
-
-    Each was packed from a copy of the block.  A run compares that copy with the block, all bytes of
-    it, and so detects every write.  Frozen: packed weights come from one copy, without comparison.
-    Safe for any thread.
-    """
-
-    def __init__(self, device: str, block: numpy.ndarray, table: list[Parameter]):
-        super().__init__()
-        self._device, self._on_gpu = device, device.startswith("cuda")
-        self._block, self._table = block, table
-        self._frozen: numpy.ndarray | None = None
-        self.repeats: dict[tuple[int, ...], Any] | None = None  # by shapes of x, of frozen weights
-
-    def freeze(self, frozen: bool) -> None:
-        """Keeps a copy of the block as it is now, or drops it."""
-        self._frozen = self._block.copy() if frozen else None
-        self.repeats = {} if frozen else None
-
-    def memory(self, plan: Plan, may_be_frozen: bool) -> Memory | None:
-        """Weights for runs of this plan; None if the plan has none."""
-        if not plan.weights:
-            return None
-        frozen = self._frozen if may_be_frozen else None
-        return self.of(plan, frozen is None, frozen)[0]
-
-    def holds(self, block, frozen) -> bool:
-        copy = block[1]
-        return copy is frozen if frozen is not None else same_bytes(
-            address_of(self._block), address_of(copy), copy.nbytes)
-
-    def pack(self, plan: Plan, frozen) -> tuple[Memory, numpy.ndarray]:
-        source = self._block.copy() if frozen is None else frozen
-        memory, at = Memory(self._device, plan.weights), address_of(source)
-        if self._on_gpu:
-            block = Memory(self._device, source.nbytes)
-            block.write(at, source.nbytes)
-            wait(self._device, 0)  # the copy may finish after its call
-            at = block.address
-        blocks = addresses(at, self._table, source.itemsize)
-        check(library.ecornn_pack(plan.handle, blocks, None, memory.address, 0))
-        if self._on_gpu:
-            wait(self._device, 0)  # runs on any stream may read it from now on
-        return memory, source
-
-    def unpack(self, plan: Plan, dweights: Memory, into: numpy.ndarray, add: bool, stream: int) -> None:
-        """The gradient of the parameters [count] from that of the packed weights."""
-        if not into.nbytes:
-            return
-        if not self._on_gpu:
-            blocks = addresses(address_of(into), self._table, into.itemsize)
-            check(library.ecornn_unpack(plan.handle, dweights.address, blocks, add, stream))
-            return
-        found = Memory(self._device, into.nbytes)
-        blocks = addresses(found.address, self._table, into.itemsize)
-        check(library.ecornn_unpack(plan.handle, dweights.address, blocks, 0, stream))
-        wait(self._device, stream)
-        target = numpy.empty_like(into) if add else into
-        found.read(address_of(target), target.nbytes)
-        if add:
-            into += target
 
 
 def size_in(plan: Plan, system: str) -> int:

@@ -1,7 +1,7 @@
 """Devices, cells and plans of the library as objects, each created once and kept.
 
-Handles of devices and cells are never freed, because there are few.  Plans are kept in a cache of
-their layer and freed when they leave it.
+Handles of devices and cells are never freed, because there are few.  A stack of layers keeps its plans
+(_runner.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from . import _library as lib
+from . import _runner
 from ._library import check, library
 from ._locks import make_lock
 
@@ -168,6 +169,15 @@ class Shape:
         """Width of y: in each direction P, or H for each state that y has."""
         return self.directions * self.width * outputs(self.cell)
 
+    def desc(self) -> lib.Desc:
+        """Of a stack, without T, N and types."""
+        return lib.Desc(
+            cell=cell(self.cell), input=self.input, hidden=self.hidden, proj=self.proj, layers=self.layers,
+            weight_type=self.weight_type, heads=self.heads, models=self.models,
+            key=key_of(self.cell, self.input, self.hidden, self.heads), dropout=self.dropout,
+            flags=self.flags | self.direction | lib.BATCH_MAJOR * self.batch_major | self.save,
+            save_every=self.save_every, memory_limit=self.memory_limit)
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -185,26 +195,15 @@ class Parameter:
         return (self.rows,) if vector else (self.rows, self.cols)
 
 
-class Made:
-    """A plan of the library, freed with the object: of a description, or of a text and the cells that
-    it names.  most: ecornn_sizes of its largest run."""
+class Printed:
+    """What plans have in common.  handle: the library's; most: ecornn_sizes of its largest run."""
 
-    __slots__ = ("handle", "most")
+    __slots__ = ()
 
-    def __init__(self, on: str, what: lib.Desc | str, cells: tuple[str, ...] = ()):
-        handle, self.most = ctypes.c_void_p(), lib.Sizes()
-        if isinstance(what, str):
-            own = (ctypes.c_void_p * (len(cells) + 1))(*map(cell, cells), None)
-            check(library.ecornn_plan_create(ctypes.byref(handle), device(on), what.encode(), own))
-        else:
-            check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(what)))
-        self.handle: int = handle.value
-        check(library.ecornn_plan_sizes(self.handle, ctypes.byref(self.most)))
-
-    def __del__(self, free=library.ecornn_plan_free):
-        handle = getattr(self, "handle", None)
-        if handle is not None:
-            free(handle)
+    def _find_sizes(self) -> lib.Sizes:
+        sizes = lib.Sizes()
+        check(library.ecornn_plan_sizes(self.handle, ctypes.byref(sizes)))
+        return sizes
 
     def parameters(self, of: lib.Sizes | None = None) -> list[Parameter]:
         """Names and offsets of all parameters, in the order of the block; of: sizes of the layer whose
@@ -221,52 +220,45 @@ class Made:
         return lib.print_of(library.ecornn_plan_print, self.handle)
 
 
-class Plan(Made):
-    """A plan of layers: handle and sizes, and whose packed weights it can use.
+class Made(Printed):
+    """A plan of a text and the cells that it names, or of a description, freed with the object."""
 
-    steps, batch: the largest run; workspace, reserve: bytes of such a run.
-    """
+    __slots__ = ("handle", "most")
 
-    __slots__ = ("desc", "weights", "dweights", "steps", "batch", "workspace", "reserve", "_fits",
-                 "_sizes")
+    def __init__(self, on: str, what: lib.Desc | str, cells: tuple[str, ...] = ()):
+        handle = ctypes.c_void_p()
+        if isinstance(what, str):
+            own = (ctypes.c_void_p * (len(cells) + 1))(*map(cell, cells), None)
+            check(library.ecornn_plan_create(ctypes.byref(handle), device(on), what.encode(), own))
+        else:
+            check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(what)))
+        self.handle: int = handle.value
+        self.most = self._find_sizes()
 
-    def __init__(self, shape: Shape, of: tuple, measure: float = 0.0):
-        """of: the device; T and N; types of arrays and of parameters; is it for training; flags in addition
-        to the shape's.  measure: seconds for measuring it."""
-        on, (steps, batch), (type, params), training, flags = of
-        desc = lib.Desc(
-            cell=cell(shape.cell), input=shape.input, hidden=shape.hidden, proj=shape.proj,
-            layers=shape.layers, steps=steps, batch=batch, type=type, param_type=params,
-            weight_type=shape.weight_type, heads=shape.heads, models=shape.models,
-            key=key_of(shape.cell, shape.input, shape.hidden, shape.heads),
-            dropout=shape.dropout if training else 0.0,
-            flags=shape.flags | flags | shape.direction | lib.BATCH_MAJOR * shape.batch_major
-            | (lib.TRAINING | shape.save if training else 0) | lib.MEASURE * (measure > 0),
-            measure_seconds=measure)
-        if training:
-            desc.memory_limit = shape.memory_limit
-            # T differs between runs: a run shorter than K saves the first step's state.
-            desc.save_every = min(shape.save_every, steps)
-        super().__init__(on, desc)
-        self.desc, sizes = desc, self.most
-        self.weights, self.dweights = sizes.weight_bytes, sizes.dweight_bytes
-        self.steps, self.batch = steps, batch
-        self.workspace, self.reserve = sizes.workspace_bytes, sizes.reserve_bytes
-        self._fits: tuple[Plan | None, bool] = (None, False)  # the last answer
-        self._sizes: dict[tuple[int, int], tuple[int, int]] = {}  # of smaller runs
+    def __del__(self, free=library.ecornn_plan_free):
+        free(getattr(self, "handle", None))
+
+
+class Plan(_runner.Held, Printed):
+    """A plan of a stack, for runs of up to steps and batch.  Bytes of such a run: weights and dweights, packed
+    weights and their gradient, workspace, reserve."""
+
+    __slots__ = ("most", "weights", "dweights", "steps", "batch", "workspace", "reserve", "_fits")
+
+    def __init__(self, stack: _runner.Stack, ask: bytes):
+        super().__init__(stack, ask)
+        self.most = most = self._find_sizes()
+        self.weights, self.dweights = most.weight_bytes, most.dweight_bytes
+        self.steps, self.batch = most.steps, most.batch
+        self.workspace, self.reserve = most.workspace_bytes, most.reserve_bytes
+        self._fits: tuple[int, bool] = (self.handle, True)  # the last answer
 
     def sizes(self, steps: int, batch: int) -> tuple[int, int]:
         """Bytes of workspace and reserve for a run of T and N; an empty run counts as one step or
         row."""
-        steps, batch = max(steps, 1), max(batch, 1)
-        if (steps, batch) == (self.steps, self.batch):
-            return self.workspace, self.reserve
-        found = self._sizes.get((steps, batch))
-        if found is None:
-            sizes = lib.Sizes()
-            check(library.ecornn_run_sizes(self.handle, steps, batch, ctypes.byref(sizes)))
-            found = self._sizes[steps, batch] = sizes.workspace_bytes, sizes.reserve_bytes
-        return found
+        sizes = lib.Sizes()
+        check(library.ecornn_run_sizes(self.handle, max(steps, 1), max(batch, 1), ctypes.byref(sizes)))
+        return sizes.workspace_bytes, sizes.reserve_bytes
 
     def states(self) -> list[tuple[int, int]]:
         """Numbers of each state of a row, and their type."""
@@ -278,44 +270,30 @@ class Plan(Made):
 
     def takes(self, packed: Plan) -> bool:
         """Can runs of this plan take weights that were packed for that one?"""
-        if packed is self:
-            return True
         known, fits = self._fits
-        if known is not packed:
+        if known != packed.handle:
             fits = library.ecornn_weights_fit(packed.handle, self.handle) == 0
-            self._fits = (packed, fits)
+            self._fits = packed.handle, fits
         return fits
 
 
-class Plans:
-    """The plans of one shape, created on demand; the oldest are dropped first.
+class Plans(_runner.Stack):
+    """The plans of one shape, created on demand; those that were not used for longest are dropped first.
 
     A plan serves all runs in a bucket of T and N (ecornn_bucket).  So results do not depend on
     earlier sizes, and changing sizes do not each need a plan.
     """
 
-    LIMIT = 128
+    __slots__ = ("shape", "_measure")
 
     def __init__(self, shape: Shape, measure: Callable[[str], float] = lambda on: 0.0):
         """measure: gives the seconds for measuring a new plan on a device."""
+        super().__init__(shape.desc())
         self.shape, self._measure = shape, measure
-        self._plans: dict[tuple, Plan] = {}
-        self._lock = make_lock()
 
     def get(self, on: str, size: tuple[int, int], types: tuple[int, int], training: bool,
             flags: int = 0) -> Plan:
-        """A plan for runs of up to this many steps and rows; arguments as Plan's `of`."""
-        if not (training and self.shape.memory_limit):  # which a larger plan might exceed
-            size = library.ecornn_bucket(size[0]), library.ecornn_bucket(size[1])
-        key = (on, size, types, training, flags)
-        plan = self._plans.get(key)
-        if plan is None:
-            with self._lock:
-                plan = self._plans.get(key)
-                if plan is None:
-                    plan = Plan(self.shape, key, self._measure(on))
-                    if len(self._plans) >= self.LIMIT:
-                        # A plan in use lives on, because its run holds it.
-                        del self._plans[next(iter(self._plans))]
-                    self._plans[key] = plan
-        return plan
+        """A plan for runs of up to T and N on a device, with types of arrays and of parameters; flags: in
+        addition to the shape's."""
+        return Plan(self, _runner.ask_of(device(on), on.startswith("cuda"), size, types,
+                                         flags | lib.TRAINING * training, self._measure(on)))

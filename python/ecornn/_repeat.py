@@ -1,4 +1,4 @@
-"""Runs of a frozen layer on numpy arrays whose shape an earlier run had.
+"""Runs on numpy arrays whose shape an earlier run had.
 
 What such runs have in common was checked and packed once, so a call takes a few microseconds.
 """
@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from . import _library as lib
-from ._library import check, library, pack_io
-from ._memory import address_of, scratch
+from ._library import pack_io
+from ._memory import address_of
 
 if TYPE_CHECKING:
     from ._run import Job
 
 _KEPT = 128  # shapes of a layer
-# The fields of ecornn_io that differ between runs: size to workspace.
-_CHANGING = struct.Struct("@NPPP4P4PPP")
+# The fields of ecornn_io that differ between runs: size to final.
+_CHANGING = struct.Struct("@NPPP4P4P")
 _NONE, _IO_BYTES = (0,) * lib.MAX_STATES, pack_io.size
+_REST = bytes(_IO_BYTES - _CHANGING.size)
 # A result of _LEAST to _MOST bytes reuses the memory of an earlier result that the caller dropped:
 # mapping fresh pages takes longer than a small run, and malloc reuses pages below _LEAST anyway.  A
-# layer keeps at most _SPARE bytes, one set of results for each shape.
+# frozen layer keeps at most _SPARE bytes, one set of results for each shape; others keep none.
 _LEAST, _MOST, _SPARE = 128 << 10, 1 << 20, 16 << 20  # bytes
 
 
@@ -47,13 +48,11 @@ _COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()  # without it counts o
 class Repeat:
     """Runs with x of one shape, perhaps with initial states, and with nothing else."""
 
-    __slots__ = ("_plan", "_size", "_weights", "_workspace", "_device", "_dtype", "_shapes", "_states",
-                 "_pad", "_rest", "_spare", "_blocks", "spare_bytes")
+    __slots__ = ("_infer", "_ask", "_dtype", "_shapes", "_states", "_pad", "_spare", "_blocks", "spare_bytes")
 
     def __init__(self, job: Job, room: int):
         layer = job.layer
-        self._plan, self._size, self._weights = job.plan, (job.steps, job.batch), job.weights
-        self._workspace, self._device, self._dtype = job.workspace, layer.device, job.x.owner.dtype
+        self._infer, self._ask, self._dtype = layer._plans.infer, job.ask, job.x.owner.dtype
         self._states = layer._state_shapes(job.batch)
         self._shapes = job.y_shape(), *self._states
         self._pad = _NONE[len(self._states):]
@@ -63,21 +62,17 @@ class Repeat:
         # A block has no shape, type or size that a caller could change, as .base of a result.
         self._blocks = [ctypes.c_char * size for size in bytes]
         self._spare: deque[tuple[Any, ...]] = deque(maxlen=1)
-        self._rest = pack_io(workspace_bytes=job.workspace)[_CHANGING.size:]
 
     @classmethod
     def keep(cls, job: Job) -> None:
         """Keeps a job's run of no further arguments, which has succeeded, for later ones."""
-        repeats = job.repeats
-        if repeats is None or job.lengths is not None or job.weights is None or (
-                not isinstance(job.x.owner, numpy.ndarray)):
+        repeats = job.layer._repeats
+        if not job.is_plain or not isinstance(job.x.owner, numpy.ndarray) or job.x.shape in repeats:
             return
         with job.layer._lock:
-            if job.x.shape in repeats:
-                return
             if len(repeats) >= _KEPT:
                 repeats.clear()
-            room = _SPARE - sum([each.spare_bytes for each in repeats.values()])
+            room = _SPARE - sum([each.spare_bytes for each in repeats.values()]) if job.layer._frozen else 0
             repeats[job.x.shape] = cls(job, room)
 
     def _is_like(self, array: Any, shape: tuple[int, ...]) -> bool:
@@ -109,9 +104,7 @@ class Repeat:
         """y and final states."""
         made = self._results()
         start = _NONE if initial is None else (*map(address_of, initial), *self._pad)
-        space = scratch(self._device, self._workspace, 0, "workspace")
-        io = _CHANGING.pack(_IO_BYTES, 0, address_of(x), address_of(made[0]), *start,
-                            *map(address_of, made[1:]), *self._pad, self._weights.address,
-                            space.address) + self._rest
-        check(library.ecornn_forward(self._plan.handle, *self._size, io))
+        self._infer(self._ask, _CHANGING.pack(
+            _IO_BYTES, 0, address_of(x), address_of(made[0]), *start, *map(address_of, made[1:]),
+            *self._pad) + _REST)
         return made[0], made[1:]

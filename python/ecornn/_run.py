@@ -5,7 +5,6 @@ The addresses of all arrays are read before a run, and every array is held until
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,11 @@ import numpy
 from . import _library as lib
 from . import arrays
 from ._errors import BadArgument
-from ._library import check, library, pack_gradient, pack_io
-from ._memory import Memory, address_of, reserve, scratch, wait
+from ._library import pack_gradient, pack_io
+from ._memory import Memory, address_of, wait
 from ._parameters import Parameters
 from ._repeat import Repeat
+from ._runner import ask_of
 from .arrays import INT32, View
 from .results import Results
 
@@ -81,10 +81,10 @@ PLAIN = Steps()
 
 
 class Job:
-    """The inputs of a run: arrays in the library's form, and the plan."""
+    """The inputs of a run: arrays in the library's form, and what is asked of the plan."""
 
-    __slots__ = ("layer", "plan", "stream", "steps", "batch", "x", "initial", "lengths", "weights",
-                 "seed", "more", "resets", "starts", "mask", "lead", "repeats", "workspace", "reserve")
+    __slots__ = ("layer", "stream", "steps", "batch", "x", "initial", "lengths", "seed", "more", "resets",
+                 "starts", "mask", "lead", "ask")
 
     def __init__(self, layer: Layer, x, initial, lengths, training: bool, seed: int, stream,
                  more: Steps = PLAIN):
@@ -110,12 +110,8 @@ class Job:
         self.lengths = None if lengths is None else _lengths(
             lengths, self.steps, (*self.lead, self.batch), layer, self.stream)
         shared = lib.SHARED_INPUT * (self.lead != layer.lead and layer.lead[0] > 1)
-        self.plan = layer._plans.get(layer.device, (max(self.steps, 1), max(self.batch, 1)),
-                                     layer._types, training, more.flags | shared)
-        self.workspace, self.reserve = self.plan.sizes(self.steps, self.batch)
-        self.weights, self.repeats = None, layer._packed.repeats
-        if self.steps and self.batch:
-            self.weights = layer._packed.memory(self.plan, not training)
+        self.ask = ask_of(layer._handle, place.on_gpu, (self.steps, self.batch), layer._types,
+                          more.flags | shared | lib.TRAINING * training)
 
     def _states(self, given: Any, name: str) -> list[View | None]:
         layer = self.layer
@@ -146,6 +142,11 @@ class Job:
         host = numpy.ascontiguousarray(found)
         return _placed(host.view(numpy.uint8), given, self.layer)
 
+    @property
+    def is_plain(self) -> bool:
+        """Has the run an x, not empty, perhaps initial states, and nothing else?"""
+        return self.more is PLAIN and self.lengths is None and self.steps > 0 and self.batch > 0
+
     def y_shape(self) -> tuple[int, ...]:
         layer = self.layer
         return (*layer.lead, *self.x.shape[-3:-1], layer.output)
@@ -155,17 +156,14 @@ class Job:
         return [(*lead, self.steps, batch, width) for *lead, batch, width in
                 self.layer._state_shapes(self.batch) if self.more.all_states]
 
-    def io(self, reserve: Memory | None, **results):
-        """ecornn_io with these addresses of results, and the workspace that it points to."""
-        space = scratch(self.layer.device, self.workspace, self.stream, "workspace")
+    def io(self, **results) -> bytes:
+        """ecornn_io with these addresses of results."""
         if self.more is not PLAIN:
             first = [_count32("first", number) for number in self.more.first]
             results.update(resets=self.resets, reset_state=self.starts, mask=self.mask, first_step=first[0],
                            first_row=first[1])
-        return space, pack_io(
-            lengths=self.lengths, x=self.x, initial=self.initial, weights=self.weights, workspace=space,
-            workspace_bytes=space.bytes, reserve=reserve, reserve_bytes=reserve and reserve.bytes,
-            seed=self.seed, stream=self.stream, **results)
+        return pack_io(lengths=self.lengths, x=self.x, initial=self.initial, seed=self.seed,
+                       stream=self.stream, **results)
 
 
 def _count32(name: str, number: Any) -> int:
@@ -235,10 +233,8 @@ class Outputs:
 def infer(job: Job) -> tuple[Any, ...]:
     """y and final states, and, if requested, those of every step."""
     out = Outputs(job)
-    _space, io = job.io(None, **out.addresses)
-    check(library.ecornn_forward(job.plan.handle, job.steps, job.batch, io))
-    if job.more is PLAIN:
-        Repeat.keep(job)
+    job.layer._plans.infer(job.ask, job.io(**out.addresses))
+    Repeat.keep(job)
     return out.give()
 
 
@@ -251,13 +247,11 @@ class Run:
     the forward run, even if the parameters have changed.
     """
 
-    __slots__ = ("y", "final", "states", "_job", "_out", "_reserve")
+    __slots__ = ("y", "final", "states", "_job", "_out", "_kept")
 
     def __init__(self, job: Job):
         self._job, self._out = job, Outputs(job)
-        self._reserve = reserve(job.layer.device, job.reserve, job.stream)
-        _space, io = job.io(self._reserve, **self._out.addresses)
-        check(library.ecornn_forward(job.plan.handle, job.steps, job.batch, io))
+        self._kept = job.layer._plans.forward(job.ask, job.io(**self._out.addresses))
         self.y, self.final, *rest = self._out.give()
         self.states = rest[0] if rest else None
 
@@ -282,15 +276,11 @@ class Run:
         if dstates is not None and not job.more.all_states:
             raise BadArgument("dstates is given, but the run is without all_states")
         views = self._read(dy, dfinal, dstates)
-        made = self._backward(views, wanted)
         grads = Gradients()
-        dweights = made.pop("dweights")
-        if dweights is not None:
+        if "parameters" in wanted:
             grads.parameters = layer._new_gradient() if into is None else into
-            # Several threads may add to one gradient.
-            with layer._lock if into is not None else contextlib.nullcontext():
-                layer._packed.unpack(job.plan, dweights, grads.parameters.block, into is not None, job.stream)
-            layer._last = grads.parameters
+        made = self._backward(views, wanted, grads.parameters, into is not None)
+        layer._last = grads.parameters or layer._last
         give = self._out.results.give
         if made["dx"] is not None:
             grads.x = give(made["dx"])
@@ -315,25 +305,20 @@ class Run:
             for value, name, shape in zip(given, names, shapes)
         ]
 
-    def _backward(self, views: list[View | None], wanted) -> dict[str, Any]:
-        """Queues the run, and returns holders of its results."""
+    def _backward(self, views: list[View | None], wanted, into: Parameters | None, add: bool) -> dict[str, Any]:
+        """Queues the run, and returns holders of its results but the gradient of the parameters, which goes
+        into that block."""
         job, layer, new = self._job, self._job.layer, self._out.results.new
         dx, dx_at = new(job.x.shape) if "x" in wanted else (None, 0)
-        states = [new(shape) for shape in layer._state_shapes(job.batch)
-                  if "initial" in wanted]
-        starts = [new(shape) for shape in layer._state_shapes(job.batch)
-                  if "initial" in wanted and job.resets is not None]
-        dweights = None
-        if "parameters" in wanted:
-            dweights = scratch(layer.device, job.plan.dweights, job.stream, "dweights")
-        # y is passed in our memory, not in the form of the caller's library.
-        _space, io = job.io(self._reserve, y=self._out.addresses["y"])
+        shapes = layer._state_shapes(job.batch) if "initial" in wanted else []
+        states, starts = list(map(new, shapes)), list(map(new, shapes * (job.resets is not None)))
         most = 1 + layer.cell.states
-        gradient = pack_gradient(views[:most], [dx_at, *(at for _, at in states)], dweights=dweights,
+        gradient = pack_gradient(views[:most], [dx_at, *(at for _, at in states)],
                                  dreset_state=[at for _, at in starts], dstates=views[most:])
-        check(library.ecornn_backward(job.plan.handle, job.steps, job.batch, io, gradient))
-        return {"dx": dx, "dinitial": [holder for holder, _ in states], "dweights": dweights,
-                "dstart": [holder for holder, _ in starts]}
+        # y is passed in our memory, not in the form of the caller's library.
+        self._kept.backward(job.io(y=self._out.addresses["y"]), gradient,
+                            address_of(into.block) if into is not None and into.block.size else 0, add)
+        return {"dx": dx, "dinitial": [holder for holder, _ in states], "dstart": [holder for holder, _ in starts]}
 
 
 class Gradients:

@@ -17,8 +17,10 @@ from . import _library as lib
 from . import _exchange, _run, arrays
 from ._errors import BadArgument
 from ._locks import make_lock
-from ._parameters import PackedBlock, Parameters, convert, count_of
-from ._plan import Plan, Plans, Shape, limit_of, saving_of
+from ._memory import address_of
+from ._parameters import Parameters, convert, count_of
+from ._plan import Plan, Plans, Shape, device as handle_of, limit_of, saving_of
+from ._repeat import Repeat
 from ._run import Gradients, Run
 from .cell import Cell
 
@@ -140,7 +142,7 @@ class Layer:
         self._widths, types = zip(*first.states())
         if set(types) != {self._type}:
             raise BadArgument(f"dtype is {dtype}, must be f32 or f64 of a cell with a matrix state")
-        self._place = arrays.Place(self.device)
+        self._place, self._handle = arrays.Place(self.device), handle_of(self.device)
         self._table = first.parameters()
         self._lock = make_lock()
         self._last: Parameters | None = None
@@ -167,7 +169,12 @@ class Layer:
 
     def _take_block(self, block: numpy.ndarray) -> None:
         self._block = Parameters(block, self._table, self.lead)
-        self._packed = PackedBlock(self.device, block, self._table)
+        self._freeze(False)
+
+    def _freeze(self, frozen: bool) -> None:
+        block = self._block.block
+        self._frozen, self._repeats = frozen, {}  # runs like earlier ones, by the shape of x
+        self._plans.take(address_of(block), block.nbytes, frozen)
 
     def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
         """Shape of each state: [L*D,N,P], later ones [L*D,N,H]; with models [M] first."""
@@ -184,11 +191,11 @@ class Layer:
     def freeze_weights(self) -> None:
         """Makes inference use the parameters as they are now, without checking for changes, which
         takes as long as reading all of them; until unfreeze_weights or load."""
-        self._packed.freeze(True)
+        self._freeze(True)
 
     def unfreeze_weights(self) -> None:
         """Ends freeze_weights."""
-        self._packed.freeze(False)
+        self._freeze(False)
 
     def changed(self) -> None:
         """Does nothing, because each run detects changes; for programs that call it."""
@@ -282,9 +289,8 @@ class Layer:
         [L*D,T,N,*].  first=(step, row): position of this run in a larger one.
         doc/guide/sequences.md has the details.
         """
-        repeats = self._packed.repeats
-        if repeats and type(x) is numpy.ndarray and lengths is None and not more:
-            repeat = repeats.get(x.shape)
+        if type(x) is numpy.ndarray and lengths is None and not more:
+            repeat: Repeat | None = self._repeats.get(x.shape)
             if repeat is not None and repeat.takes(x, initial):
                 return repeat(x, initial)
         return _run.infer(_run.Job(self, x, initial, lengths, False, 0, stream,

@@ -8,33 +8,10 @@
 #ifndef ECO_TORCH_JOB_H
 #define ECO_TORCH_JOB_H
 
-#include "python/native/plans.h"
+#include "python/native/layout.h"
 
 /* Python runs larger nets, which have no job. */
-enum { MOST_RANK = 3, MOST_WEIGHTS = 200, MOST_PARAMS = 512 };
-
-struct shape {
-    int64_t rank, size[MOST_RANK], stride[MOST_RANK];
-};
-
-/* Bytes of a dense array of that type, an ecornn_type. */
-int64_t shape_bytes(const struct shape *shape, int64_t type);
-
-/* A position in one of the weights; tensor -1: none. */
-struct place {
-    int64_t tensor, offset; /* bytes */
-};
-
-/* A plan's parameters in torch's tensors. */
-struct layout {
-    int64_t weights, copy; /* tensors, and their bytes */
-    bool adds;             /* does any parameter have a place in `more`? */
-    struct place *from;    /* [count] source of a parameter, and destination of its gradient */
-    struct place *more;    /* [count] what is added to it; has the same gradient */
-    const void
-        *zeros; /* [H] in host memory for parameters in no tensor; NULL: the layer has biases */
-    struct shape weight[]; /* [weights]; then the places */
-};
+enum { MOST_WEIGHTS = 200 };
 
 struct job {
     int64_t number;
@@ -57,8 +34,6 @@ struct job_wish {
     int64_t cuda, device, steps, batch;
 };
 
-/* The kind of plans of layers of that cell, by its name or text, with or without biases. */
-int plan_kind(const char *cell, bool bias);
 /* Makes a job of a plan of such a kind for a run of T and N; the caller holds the plan as long.
  * Returns what is wrong, or NULL.  wish: cuda to batch. */
 const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wish);

@@ -269,7 +269,7 @@ static void push(struct call *call, torch_tensor *tensor, int32_t type)
 static bool fill(const struct job *job, struct block *block, torch_tensor *const *weights)
 {
     enum { ALIGNED = 64 };
-    const int64_t bytes = job->packed + job->layout->copy;
+    const int64_t bytes = job->packed + job->layout->bytes;
     if (block->memory && weights_hold(job, weights, (struct packed){block->memory, bytes}))
         return true;
     if (!block->memory)
@@ -290,7 +290,7 @@ static void run(struct call *call, struct arguments *is)
     struct block *const block = job->of->block;
     const size_t first = call->in.count;
     const bool locked = !job->cuda && job->packed > 0 && pthread_mutex_trylock(&block->lock) == 0;
-    call->ok = is->weights.count == (size_t)job->layout->weights;
+    call->ok = is->weights.count == (size_t)job->layout->arrays;
     for (size_t i = 0; i < is->weights.count; i++)
         push(call, is->weights.tensor[i], torch_type(job->of->desc.param_type));
     if (locked && call->ok && fill(job, block, call->in.tensor + first))

@@ -31,7 +31,10 @@
     f(ecornn_status, forward, (const ecornn_plan *, int32_t, int32_t, const ecornn_io *)) \
     f(ecornn_status, backward, \
       (const ecornn_plan *, int32_t, int32_t, const ecornn_io *, const ecornn_gradient *)) \
+    f(void *, alloc, (ecornn_device *, size_t)) \
+    f(void, free, (ecornn_device *, void *)) \
     f(ecornn_status, wait, (ecornn_device *, void *)) \
+    f(ecornn_status, upload, (ecornn_device *, void *, const void *, size_t)) \
     f(ecornn_status, download, (ecornn_device *, void *, const void *, size_t)) \
     f(const char *, error_detail, (void))
 #define LIBRARY_MEMBER(type, name, arguments) type(*name) arguments;

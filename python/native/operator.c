@@ -6,7 +6,7 @@
 #include "python/native/cell.h"
 #include "python/native/job.h"
 #include "python/native/layer.h"
-#include "python/native/scratch.h"
+#include "python/native/lent.h"
 
 #define SHOWN __attribute__((visibility("default")))
 
@@ -51,7 +51,7 @@ static bool begin(void)
 {
     static bool begun;
     if (!begun && torch_abi_find())
-        begun = scratch_begin() && define_layer();
+        begun = lent_begin() && define_layer();
     return begun;
 }
 

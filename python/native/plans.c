@@ -36,10 +36,10 @@ static void free_plan(struct plan *plan)
         free(plan->block->memory);
         free(plan->block);
     }
-    if (plan->text[0].at) { /* else the plan is the caller's */
+    if (plan->is_own)
         library.plan_free((ecornn_plan *)(uintptr_t)plan->plan);
+    if (plan->cell)
         library.cell_free(plan->cell);
-    }
     for (int i = 0; i < TEXTS; i++)
         free((char *)(uintptr_t)plan->text[i].at);
     free(plan->param);
@@ -114,6 +114,20 @@ ecornn_status plan_adopt(struct plan **found, const ecornn_plan *plan, const eco
     return status;
 }
 
+ecornn_status plan_create(struct plan **found, ecornn_device *device, const ecornn_desc *desc,
+                          int kind)
+{
+    ecornn_plan *made = NULL;
+    ecornn_status status = library.plan_create_desc(&made, device, desc);
+    if (status == ECORNN_OK)
+        status = plan_adopt(found, made, desc, kind);
+    if (status == ECORNN_OK)
+        (*found)->is_own = true;
+    else if (made)
+        library.plan_free(made);
+    return status;
+}
+
 /* ---- plans by their texts -------------------------------------------------------------------- */
 
 static ecornn_status make(struct plan *plan)
@@ -135,6 +149,7 @@ static ecornn_status make(struct plan *plan)
     if (status == ECORNN_OK)
         status = library.plan_create_desc(&made, plan->device, &plan->desc);
     plan->plan = made;
+    plan->is_own = made != NULL;
     if (status == ECORNN_OK)
         status = describe(plan);
     if (status != ECORNN_OK && opened) /* else never closed, because there are few */
@@ -193,7 +208,7 @@ static ecornn_status new_plan(struct plan **found, const struct span *texts, int
 
 static void let_go(struct plan *plan)
 {
-    if (--plan->users == 0)
+    if (atomic_fetch_sub(&plan->users, 1) == 1)
         free_plan(plan);
 }
 
@@ -249,9 +264,9 @@ ecornn_status plan_hold(struct plan **found, const struct span texts[TEXTS], int
 
 void plan_let_go(struct plan *plan)
 {
-    if (!plan)
+    if (!plan || atomic_fetch_sub(&plan->users, 1) > 1)
         return;
-    lock();
-    let_go(plan);
+    lock(); /* of its block */
+    free_plan(plan);
     unlock();
 }

@@ -10,6 +10,7 @@
 #define ECO_NATIVE_PLANS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "python/native/library.h"
@@ -43,12 +44,13 @@ struct block {
 
 struct plan {
     struct plan *next;
-    int users; /* calls that hold it, and the list */
+    atomic_int users; /* those that hold it, and the list */
     struct span text[TEXTS];
     int kind;
     ecornn_device *device;
     ecornn_cell *cell;
     const ecornn_plan *plan;
+    bool is_own;      /* freed with this; else it is the caller's */
     ecornn_desc desc; /* layers and models are at least 1, types are set */
     ecornn_sizes sizes;
     int states, count;   /* count: parameters of one model */
@@ -64,6 +66,9 @@ ecornn_status plan_hold(struct plan **found, const struct span texts[TEXTS], int
 /* The same for a plan that the caller made and keeps as long. */
 ecornn_status plan_adopt(struct plan **found, const ecornn_plan *plan, const ecornn_desc *desc,
                          int kind);
+/* The same for a new plan of that description, which is freed with it. */
+ecornn_status plan_create(struct plan **found, ecornn_device *device, const ecornn_desc *desc,
+                          int kind);
 void plan_let_go(struct plan *plan); /* NULL is allowed */
 
 #endif /* ECO_NATIVE_PLANS_H */

@@ -42,7 +42,7 @@ static void take_given(struct call *call, torch_value given)
 /* Are exactly as many tensors left as there are weights? */
 static bool weights_are_last(const struct call *call)
 {
-    return call->ok && call->in.count - call->in.next == (size_t)call->job->layout->weights;
+    return call->ok && call->in.count - call->in.next == (size_t)call->job->layout->arrays;
 }
 
 /* pack(int job, Tensor packed, Tensor[] weights) -> bool */
@@ -133,7 +133,7 @@ void run_forward(struct call *call, torch_value seed)
 {
     const struct job *const job = call->job;
     ecornn_io of = io_of(call, seed), *const io = &of;
-    torch_tensor *workspace = NULL;
+    struct scratch workspace = {0};
     io->x = next_if(&call->in, 1, job, &job->x, type_of(call), &call->ok);
     io->lengths = read_lengths(call);
     for (int64_t i = 0; i < job->of->states; i++)
@@ -147,12 +147,12 @@ void run_forward(struct call *call, torch_value seed)
     }
     io->weights = packed_of(call);
     if (call->ok)
-        io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
+        io->workspace = scratch_take(&workspace, job, LENT_WORKSPACE, job->workspace);
     if (call->ok)
         call->ok = call->weights ? forward_with(job, call->weights, io)
                                  : library.forward(job->of->plan, (int32_t)job->steps,
                                                    (int32_t)job->batch, io) == ECORNN_OK;
-    drop(workspace);
+    scratch_end(&workspace);
 }
 
 /*
@@ -199,7 +199,7 @@ static void backward(struct call *call, ecornn_io *io)
 {
     const struct job *const job = call->job;
     ecornn_gradient gradient = {.size = sizeof gradient};
-    torch_tensor *workspace = NULL, *dweights = NULL;
+    struct scratch workspace = {0}, dweights = {0};
     read_arrays(call, io, &gradient);
     if (call->given & WANT_DX)
         gradient.dx = make_rows(call, &job->x);
@@ -207,15 +207,15 @@ static void backward(struct call *call, ecornn_io *io)
         if (call->given & WANT_DSTATE << i)
             gradient.dinitial[i] = make_rows(call, &job->state[i]);
     if (call->ok && call->given & WANT_DWEIGHTS)
-        gradient.dweights = scratch(job, SCRATCH_DWEIGHTS, job->dpacked, &dweights);
+        gradient.dweights = scratch_take(&dweights, job, LENT_DWEIGHTS, job->dpacked);
     if (call->ok)
-        io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
+        io->workspace = scratch_take(&workspace, job, LENT_WORKSPACE, job->workspace);
     call->ok = call->ok && library.backward(job->of->plan, (int32_t)job->steps, (int32_t)job->batch,
                                             io, &gradient) == ECORNN_OK;
-    drop(workspace); /* its memory may be reused by work queued after the run */
+    scratch_end(&workspace); /* its memory may be reused by work queued after the run */
     if (call->given & WANT_DWEIGHTS)
         unpack_weights(job, gradient.dweights, &call->out, call->stream, &call->ok);
-    drop(dweights);
+    scratch_end(&dweights);
 }
 
 /*

@@ -12,10 +12,10 @@
 
 struct packed {
     void *data;
-    int64_t bytes; /* job->packed, plus job->copy if there is a copy of the weights */
+    int64_t bytes; /* job->packed, plus layout->bytes if there is a copy of the weights */
 };
 
-/* weights [job->weights]: false if one does not fit the job, or the library refuses. */
+/* weights [job->layout->arrays]: false if one does not fit the job, or the library refuses. */
 bool pack_weights(const struct job *job, torch_tensor *const *weights, struct packed packed,
                   void *stream);
 /* Is the block up to date with these weights?  On a CPU. */

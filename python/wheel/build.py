@@ -89,7 +89,7 @@ def package_files() -> dict[str, bytes]:
 
 
 def framework_module(options: argparse.Namespace, name: str, parts: list[str]) -> bytes:
-    """The runs as operators of torch, or as handlers of XLA for jax."""
+    """Runs of layers on addresses, as operators of torch, or as handlers of XLA for jax."""
     module, exported = Path(options.work) / f"ecornn-{name}.so", Path(options.work) / f"{name}.map"
     exported.write_text(f"{{ global: ecornn_{name}_*; local: *; }};\n")
     link.link(module, [*map(in_libs, parts)], exported, [], options.cc)
@@ -112,7 +112,7 @@ def library_wheel(options: argparse.Namespace) -> Path:
     files = package_files()
     files["ecornn/lib/libecornn.so.0"] = library.read_bytes()
     files["ecornn/lib/libgomp.so.1"] = gomp
-    for name, parts in (("torch", options.torch), ("jax", options.jax)):
+    for name, parts in (("run", options.run), ("torch", options.torch), ("jax", options.jax)):
         files[f"ecornn/lib/ecornn-{name}.so"] = framework_module(options, name, parts)
     licences = {
         "COPYING": (ROOT / "COPYING").read_bytes(),
@@ -214,6 +214,7 @@ def main() -> None:
     parser.add_argument("--flags", default="", help="the build's flags, which wheels cannot all take")
     parser.add_argument("--blas", default="", help="an archive: OpenBLAS with OpenMP")
     parser.add_argument("--library", required=True, type=shlex.split, help="its parts, .la")
+    parser.add_argument("--run", required=True, type=shlex.split, help="its parts, .lo")
     parser.add_argument("--torch", required=True, type=shlex.split, help="its parts, .lo")
     parser.add_argument("--jax", required=True, type=shlex.split, help="its parts, .lo")
     parser.add_argument("--ort", required=True, type=shlex.split, help="its parts, .lo")

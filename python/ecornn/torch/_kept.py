@@ -20,33 +20,56 @@ import weakref
 
 import torch
 
-from .._packed import Packed
+from .._locks import make_lock
 from .._plan import Plan
 from . import _weights
 
 LARGE = 8 << 20  # bytes; malloc keeps smaller ones itself
 _MOST = 2        # blocks that a layer keeps
+_PACKED = 8      # packed blocks of a layer, for plans that cannot share one
 
 
-class Kept(Packed):
-    """Of one layer.  Each block is either in the list or lent.  Only list's own methods move it, which
-    no other thread can interrupt, because it may return at any time in any thread."""
+class Kept:
+    """Of one layer.
+
+    records: blocks of packed weights, (plan, block, stream) each, the newest last.  On a CPU a block is
+    written once, before any other run finds it.  So a run, or a graph that waits for its backward, may read it
+    as long as it refers to it, whatever happens to the parameters meanwhile.  For example a training loop
+    packs once a step: the block of the step before is out of date and leaves the list.  Its memory returns
+    when the last reference to it ends, mostly there.
+
+    blocks: each is either in the list or lent.  Only list's own methods move it, which no other thread can
+    interrupt, because it may return at any time in any thread.
+    """
 
     def __init__(self, first=None):
-        super().__init__()
         self.first = first  # a weak reference to the first weight
+        self.records: list[tuple] = []
+        self.lock = make_lock()  # of those that pack
         self.blocks: list[torch.Tensor] = []
 
-    def holds(self, block, given) -> bool:
-        job, weights, stream = given
-        if job.on_gpu and type(weights) is not Frozen:
-            return _weights.pack(job, weights, stream, block) is block  # in the order of the stream
-        return type(weights) is Frozen or _weights.hold(weights, block)
+    def find(self, plan: Plan, stream: int) -> tuple | None:
+        """The record that runs of the plan on that stream can take, perhaps of earlier weights."""
+        for record in self.records:
+            if record[2] == stream and plan.takes(record[0]):
+                return record
+        return None
 
-    def pack(self, plan: Plan, given) -> torch.Tensor:
-        job, weights, stream = given
-        return _weights.pack(job, weights, stream, fresh(plan.weights, job.device) if job.on_gpu else self.lend(
-            plan.weights + sum(weight.nbytes for weight in weights)))
+    def of(self, job, weights, stream: int) -> torch.Tensor:
+        """The block for a job's plan with the weights of now."""
+        with self.lock:
+            record = self.find(job.plan, stream)
+            if record is not None and _holds(record[1], job, weights, stream):
+                return record[1]
+            if record is not None:
+                self.records[:] = [one for one in self.records if one is not record]
+            del record  # the last reference to its block, unless a run or a graph has one
+            bytes = job.plan.weights
+            block = _weights.pack(job, weights, stream, fresh(bytes, job.device) if job.on_gpu else self.lend(
+                bytes + sum(weight.nbytes for weight in weights)))
+            self.records.append((job.plan, block, stream))
+            del self.records[:-_PACKED]
+            return block
 
     def lend(self, bytes: int) -> torch.Tensor:
         """[bytes] of CPU memory."""
@@ -70,6 +93,13 @@ class Kept(Packed):
     def _give(self, block: torch.Tensor) -> None:
         self.blocks.append(block)
         del self.blocks[:-_MOST]
+
+
+def _holds(block: torch.Tensor, job, weights, stream: int) -> bool:
+    """Has the block these weights?"""
+    if job.on_gpu and type(weights) is not Frozen:
+        return _weights.pack(job, weights, stream, block) is block  # in the order of the stream
+    return type(weights) is Frozen or _weights.hold(weights, block)
 
 
 def fresh(bytes: int, device="cpu") -> torch.Tensor:
@@ -131,7 +161,7 @@ def packed(job, weights, stream: int, keep: bool) -> torch.Tensor | None:
     if not keep:
         return _weights.pack(job, weights, stream, fresh(job.plan.weights, job.device))
     kept = weights.kept if type(weights) is Frozen else _of(weights)
-    return kept.of(job.plan, stream, (job, weights, stream))
+    return kept.of(job, weights, stream)
 
 
 def lend(weights, bytes: int) -> torch.Tensor:

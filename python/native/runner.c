@@ -1,0 +1,200 @@
+/*
+ * Runs of a stack of layers on addresses: plan, packed weights, workspace and reserve are found
+ * here.
+ */
+#include "python/native/runner.h"
+
+#include <stdlib.h>
+
+#include "python/native/layout.h"
+
+struct run {
+    struct plan *plan;
+    struct packed_weights *packed; /* NULL: the plan has none, or the run is empty */
+    struct memory *reserve;
+    struct run_bytes bytes;
+    struct ask ask;
+};
+
+/* Guards gradients that several threads add to. */
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock(void)
+{
+    pthread_mutex_lock(&adding);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&adding);
+}
+
+int ecornn_run_open(int version, void *opened)
+{
+    static bool begun;
+    if (version != RUN_VERSION || !library_find(opened))
+        return 1;
+    if (!begun)
+        begun = lent_begin() && pthread_atfork(lock, unlock, unlock) == 0;
+    return begun ? 0 : 1;
+}
+
+int ecornn_run_new(const ecornn_desc *desc, struct stack **stack)
+{
+    if (desc->size != sizeof *desc)
+        return ECORNN_BAD_ARGUMENT;
+    *stack = stack_new(desc);
+    return *stack ? ECORNN_OK : ECORNN_NO_MEMORY;
+}
+
+void ecornn_run_free(struct stack *stack)
+{
+    stack_free(stack);
+}
+
+int ecornn_run_take(struct stack *stack, const void *block, size_t bytes, int frozen)
+{
+    return stack_take(stack, block, bytes, frozen) ? ECORNN_OK : ECORNN_NO_MEMORY;
+}
+
+int ecornn_run_plan(struct stack *stack, const struct ask *ask, struct run_plan *found)
+{
+    const ecornn_status status =
+        ask->size == sizeof *ask ? stack_plan(stack, ask, &found->held, NULL) : ECORNN_BAD_ARGUMENT;
+    if (status == ECORNN_OK) {
+        found->plan = found->held->plan;
+        found->desc = &found->held->desc;
+    }
+    return status;
+}
+
+void ecornn_run_let_go(struct plan *held)
+{
+    plan_let_go(held);
+}
+
+static void end(struct run *run)
+{
+    memory_drop(run->reserve);
+    packed_drop(run->packed);
+    plan_let_go(run->plan);
+}
+
+void ecornn_run_end(struct run *run)
+{
+    if (run)
+        end(run);
+    free(run);
+}
+
+/* io with the addresses of what the run has, and a workspace, to be dropped after the run. */
+static bool complete(const struct run *run, ecornn_io *io, struct memory **workspace)
+{
+    *workspace = lend(run->ask.device, io->stream, LENT_WORKSPACE, run->bytes.workspace);
+    if (!*workspace)
+        return false;
+    io->workspace = (*workspace)->at;
+    io->workspace_bytes = (*workspace)->bytes;
+    io->weights = run->packed ? run->packed->weights->at : NULL;
+    io->reserve = run->reserve ? run->reserve->at : NULL;
+    io->reserve_bytes = run->reserve ? run->reserve->bytes : 0;
+    return true;
+}
+
+static ecornn_status forward(struct stack *stack, struct run *run, ecornn_io *io)
+{
+    const struct ask *const ask = &run->ask;
+    ecornn_status status = stack_plan(stack, ask, &run->plan, &run->bytes);
+    if (status == ECORNN_OK && ask->steps > 0 && ask->batch > 0 &&
+        run->plan->sizes.weight_bytes > 0)
+        status = stack_packed(stack, run->plan, ask, &run->packed);
+    if (status != ECORNN_OK)
+        return status;
+    if (ask->flags & ECORNN_TRAINING &&
+        !(run->reserve = lend(ask->device, io->stream, LENT_RESERVE, run->bytes.reserve)))
+        return ECORNN_NO_MEMORY;
+    struct memory *workspace = NULL;
+    if (!complete(run, io, &workspace))
+        return ECORNN_NO_MEMORY;
+    status = library.forward(run->plan->plan, ask->steps, ask->batch, io);
+    memory_drop(workspace);
+    return status;
+}
+
+int ecornn_run_forward(struct stack *stack, const struct ask *ask, const ecornn_io *io,
+                       struct run **kept)
+{
+    if (ask->size != sizeof *ask || io->size != sizeof *io)
+        return ECORNN_BAD_ARGUMENT;
+    struct run run = {.ask = *ask};
+    ecornn_io with = *io;
+    ecornn_status status = forward(stack, &run, &with);
+    struct run *const made = status == ECORNN_OK && kept ? malloc(sizeof *made) : NULL;
+    if (made) {
+        *made = run;
+        *kept = made;
+        return status;
+    }
+    if (status == ECORNN_OK && kept)
+        status = ECORNN_NO_MEMORY;
+    end(&run);
+    return status;
+}
+
+/* Through device memory. */
+static ecornn_status unpack_on_gpu(const struct run *run, const void *dweights, char *to, bool add,
+                                   void *stream)
+{
+    const size_t bytes = (size_t)layout_of(run->plan)->bytes;
+    struct memory *const memory = memory_new(run->ask.device, bytes);
+    if (!memory)
+        return ECORNN_NO_MEMORY;
+    char *start[1] = {memory->at};
+    ecornn_status status = add ? library.upload(run->ask.device, memory->at, to, bytes) : ECORNN_OK;
+    if (status == ECORNN_OK)
+        status = layout_unpack(run->plan, start, dweights, add, stream);
+    if (status == ECORNN_OK)
+        status = library.wait(run->ask.device, stream);
+    if (status == ECORNN_OK)
+        status = library.download(run->ask.device, to, memory->at, bytes);
+    memory_drop(memory);
+    return status;
+}
+
+static ecornn_status unpack(const struct run *run, const void *dweights, char *to, bool add,
+                            void *stream)
+{
+    if (!layout_of(run->plan))
+        return ECORNN_NO_MEMORY;
+    if (add)
+        lock();
+    const ecornn_status status =
+        run->ask.on_gpu ? unpack_on_gpu(run, dweights, to, add, stream)
+                        : layout_unpack(run->plan, (char *const[]){to}, dweights, add, stream);
+    if (add)
+        unlock();
+    return status;
+}
+
+int ecornn_run_backward(struct run *run, const ecornn_io *given, const ecornn_gradient *gradient,
+                        void *dparams, int add)
+{
+    if (given->size != sizeof *given || gradient->size != sizeof *gradient)
+        return ECORNN_BAD_ARGUMENT;
+    ecornn_io io = *given;
+    ecornn_gradient with = *gradient;
+    struct memory *workspace = NULL, *dweights = NULL;
+    ecornn_status status = complete(run, &io, &workspace) ? ECORNN_OK : ECORNN_NO_MEMORY;
+    if (status == ECORNN_OK && dparams) {
+        dweights = lend(run->ask.device, io.stream, LENT_DWEIGHTS, run->plan->sizes.dweight_bytes);
+        status = dweights ? ECORNN_OK : ECORNN_NO_MEMORY;
+    }
+    with.dweights = dweights ? dweights->at : NULL;
+    if (status == ECORNN_OK)
+        status = library.backward(run->plan->plan, run->ask.steps, run->ask.batch, &io, &with);
+    memory_drop(workspace);
+    if (status == ECORNN_OK && dparams)
+        status = unpack(run, with.dweights, dparams, add, io.stream);
+    memory_drop(dweights);
+    return status;
+}

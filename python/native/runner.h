@@ -1,0 +1,46 @@
+/*
+ * The functions of ecornn-run.so, for bindings that pass addresses: Python's by ctypes.
+ *
+ * All return a status of the library, whose ecornn_error_detail says more, except of a structure of
+ * another size, which is a BAD_ARGUMENT.  Any thread may call them, also with one stack.
+ */
+#ifndef ECO_NATIVE_RUNNER_H
+#define ECO_NATIVE_RUNNER_H
+
+#include "python/native/stack.h"
+
+#define SHOWN __attribute__((visibility("default")))
+
+enum { RUN_VERSION = 1 };
+
+/* Called once, with the libecornn that the caller has opened.  0: all is there; else the caller or
+ * libecornn has another version. */
+SHOWN int ecornn_run_open(int version, void *library);
+
+SHOWN int ecornn_run_new(const ecornn_desc *desc, struct stack **stack); /* stack_new */
+SHOWN void ecornn_run_free(struct stack *stack);
+SHOWN int ecornn_run_take(struct stack *stack, const void *block, size_t bytes, int frozen);
+
+/* A plan, held until ecornn_run_let_go, and what it was made for. */
+struct run_plan {
+    struct plan *held;
+    const ecornn_plan *plan;
+    const ecornn_desc *desc;
+};
+SHOWN int ecornn_run_plan(struct stack *stack, const struct ask *ask, struct run_plan *found);
+SHOWN void ecornn_run_let_go(struct plan *held);
+
+/* A forward run that kept what its backward needs. */
+struct run;
+
+/* Runs forward: io has all but weights, workspace and reserve.  run: NULL without ECORNN_TRAINING.
+ */
+SHOWN int ecornn_run_forward(struct stack *stack, const struct ask *ask, const ecornn_io *io,
+                             struct run **run);
+/* Runs backward; gradient has all but dweights.  dparams: a block of host memory for the gradient
+ * of the parameters, added to it if `add`; NULL: it is not wanted. */
+SHOWN int ecornn_run_backward(struct run *run, const ecornn_io *io, const ecornn_gradient *gradient,
+                              void *dparams, int add);
+SHOWN void ecornn_run_end(struct run *run); /* NULL is allowed */
+
+#endif /* ECO_NATIVE_RUNNER_H */

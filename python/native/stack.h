@@ -1,0 +1,59 @@
+/*
+ * A stack of layers: its plans, each for all runs in a bucket of T and N, and the packed weights of
+ * its parameters.  Knows no framework.
+ *
+ * For example a layer of numpy arrays has one.  A first run of T100 makes the plan of T104, which
+ * serves T97 to T104, whatever runs later.  Parameters are in one block of host memory that the
+ * caller may write at any time; each run compares it with the copy that its packed weights were
+ * made from, and packs again where they differ.
+ */
+#ifndef ECO_NATIVE_STACK_H
+#define ECO_NATIVE_STACK_H
+
+#include "python/native/lent.h"
+#include "python/native/plans.h"
+
+struct stack;
+
+/* What is wanted of a run, but its arrays. */
+struct ask {
+    size_t size; /* of this structure: that of another version is refused */
+    ecornn_device *device;
+    int32_t on_gpu;
+    int32_t steps, batch;     /* may be 0 */
+    int32_t type, param_type; /* ecornn_type */
+    uint32_t flags;           /* of the plan, in addition to the stack's: ECORNN_TRAINING, ... */
+    double measure_seconds;   /* for a new plan; 0: none */
+};
+
+/* Bytes of a run. */
+struct run_bytes {
+    size_t workspace, reserve;
+};
+
+/* desc: without device, T, N and types.  What concerns training (dropout, memory_limit, saving) is
+ * for runs with ECORNN_TRAINING.  NULL: no memory. */
+struct stack *stack_new(const ecornn_desc *desc);
+void stack_free(struct stack *stack); /* NULL is allowed */
+
+/* Holds the plan for such runs until plan_let_go.  bytes: NULL is allowed. */
+ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan **found,
+                         struct run_bytes *bytes);
+
+/* Packed weights, which do not change as long as they are held. */
+struct packed_weights {
+    struct packed_weights *next;
+    atomic_int users;
+    struct plan *plan;             /* they were packed for */
+    struct memory *weights, *copy; /* copy: the parameters that they were packed from */
+    bool frozen;                   /* is that the copy of stack_take? */
+};
+
+/* The block of parameters from now on.  frozen: inference uses a copy of it as it is now. */
+bool stack_take(struct stack *stack, const void *block, size_t bytes, bool frozen);
+/* Holds the weights for a run of that plan until packed_drop. */
+ecornn_status stack_packed(struct stack *stack, struct plan *plan, const struct ask *ask,
+                           struct packed_weights **found);
+void packed_drop(struct packed_weights *packed); /* NULL is allowed */
+
+#endif /* ECO_NATIVE_STACK_H */

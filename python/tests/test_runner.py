@@ -1,0 +1,146 @@
+"""The module that runs layers on addresses, ecornn-run.so: where it is found, threads, processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import ecornn
+from ecornn import Layer, _runner
+
+
+def draw(*shape):
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def test_one_that_is_not_there_is_named():
+    run = subprocess.run([sys.executable, "-c", "import ecornn.layer"], capture_output=True, text=True,
+                         env={**os.environ, "ECORNN_RUN_MODULE": "/nowhere/ecornn-run.so"})
+    assert run.returncode and "no ecornn-run.so of this version" in run.stderr
+    assert "looked at /nowhere/ecornn-run.so (set ECORNN_RUN_MODULE" in run.stderr
+
+
+def test_one_of_another_version_is_refused(monkeypatch):
+    monkeypatch.setattr(_runner, "_VERSION", _runner._VERSION + 1)
+    with pytest.raises(ImportError, match=r"looked at .*ecornn-run\.so"):
+        _runner._load()
+
+
+def test_structures_of_another_size_are_refused():
+    layer, (x, y) = Layer("lstm", 3, 4), (draw(5, 2, width) for width in (3, 4))
+    ask = _runner.ask_of(layer._handle, False, (5, 2), layer._types, 0)
+    io = ecornn._library.pack_io(x=x.ctypes.data, y=y.ctypes.data)
+    layer._plans.infer(ask, io)
+    for wrong in (0, 8, 1 << 40):
+        other = wrong.to_bytes(8, sys.byteorder)
+        for given in ((other + ask[8:], io), (ask, other + io[8:])):
+            with pytest.raises(ecornn.BadArgument):
+                layer._plans.infer(*given)
+
+
+def test_threads_run_while_parameters_change(in_threads):
+    """Each turn all threads run with new parameters, in shapes of several plans."""
+    layer, turns, right = Layer("lstm", 8, 16), threading.Barrier(4), {}
+    inputs = [draw(steps, batch, 8) for steps, batch in ((1, 1), (7, 3), (30, 40), (3, 20))]
+
+    def work(k):
+        for turn in range(40):
+            if turns.wait(60) == 0:
+                layer.parameters.block[:] *= 0.99
+                alone = Layer("lstm", 8, 16)
+                alone.parameters.block[:] = layer.parameters.block
+                for number, x in enumerate(inputs):
+                    run = alone.forward(x)
+                    right[number] = run.y, run.backward(run.y).parameters.block
+            turns.wait(60)
+            for number in range(4):
+                number = (number + k) % 4
+                run = layer.forward(inputs[number])
+                np.testing.assert_array_equal(layer(inputs[number])[0], right[number][0])
+                np.testing.assert_array_equal(run.backward(run.y).parameters.block, right[number][1])
+
+    in_threads(work)
+
+
+def test_backward_has_the_weights_of_its_forward():
+    layer, x = Layer("lstm", 8, 16), draw(7, 3, 8)
+    run = layer.forward(x)
+    right = run.backward(run.y)
+    for _ in range(3):
+        layer.parameters.block[:] *= 0.5
+        later = layer.forward(x)
+        assert (layer(x)[0] != run.y).any() and (later.y != run.y).any()
+    np.testing.assert_array_equal(run.backward(run.y).x, right.x)
+
+
+def test_threads_add_to_one_gradient(in_threads):
+    """Equal numbers, so their order does not matter."""
+    layer, x = Layer("gru", 256, 256, device="cpu:1"), draw(2, 2, 256)
+    run, turns = layer.forward(x), 20
+    dy = np.ones_like(run.y)
+    right, sum = (run.backward(np.zeros_like(dy)) for _ in range(2))
+    for _ in range(4 * turns):
+        run.backward(dy, accumulate=right)
+
+    def work(k):
+        for _ in range(turns):
+            run.backward(dy, accumulate=sum)
+
+    in_threads(work)
+    np.testing.assert_array_equal(sum.parameters.block, right.parameters.block)
+
+
+def test_a_process_made_while_threads_run_and_make_plans():
+    """A lock that one of them holds would never be released there."""
+    layer, x, ends = Layer("lstm", 3, 4, device="cpu:1"), draw(5, 2, 3), threading.Event()
+    right = layer(x)[0]
+
+    def work():
+        for size in itertools.count(1):
+            if ends.is_set():
+                return
+            Layer("gru", 3, 4, device="cpu:1")(draw(size % 900 + 1, 1, 3))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(30):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                layer.parameters.block[:] *= 0.5
+                changed = (layer(x)[0] != right).any()
+                run = Layer("gru", 3, 4, device="cpu:1").forward(x)
+                os._exit(0 if changed and run.backward(run.y).x.any() else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("call", ["layer(x)", "layer.forward(x).backward(y)"])
+def test_the_interpreter_ends_while_threads_run(call):
+    code = f"""
+import numpy, threading, time
+from ecornn import Layer
+layer, x, y = Layer("lstm", 32, 64), numpy.ones((400, 8, 32), "f"), numpy.ones((400, 8, 64), "f")
+def work():
+    while True:
+        {call}
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.3)
+kept = layer.forward(x)
+"""
+    for _ in range(3):
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        assert (run.returncode, run.stderr) == (0, "")
