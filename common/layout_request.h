@@ -105,6 +105,7 @@ struct eco_layout_request {
                            of room of products and gathered rows */
         bool widened;   /* products read weights in the type of rows: ECO_INNER_WIDENED */
         bool transposed[2]; /* [forward, backward]: keep a transposed R, ECO_INNER_TRANSPOSED */
+        int32_t resident;   /* matrix states: blocks of backward steps that have room */
         size_t prepared_bytes[2];   /* [forward, backward]: of ECO_INNER_PREPARED */
         struct eco_by_rows product; /* of ECO_INNER_PRODUCT */
         size_t product_bytes;       /* the same for this run */

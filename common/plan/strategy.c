@@ -85,7 +85,8 @@ static struct eco_strategy requested_strategy(const struct ecornn_plan *plan,
     struct eco_strategy strategy = {.algo = algo, .saving = saving};
     problem.saving = saving;
     algo->request(&problem, &caps, &strategy.request);
-    strategy.request.gathers = problem.streams && !caps.streams;
+    strategy.request.gathers =
+        problem.streams && !caps.streams && !strategy.request.plain; /* plain: it reads rows */
     strategy.seconds = seconds_of(&problem, &caps, algo);
     return strategy;
 }

@@ -32,7 +32,7 @@ struct eco_gpu_family {
     void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
 };
 extern const struct eco_gpu_family eco_family_persistent, eco_family_fused, eco_family_scan,
-    eco_family_step;
+    eco_family_step, eco_family_matrix;
 /* plan.c: all of them, ended by NULL; of equal estimates the first is chosen. */
 extern const struct eco_algo *const eco_gpu_algos[];
 

@@ -18,7 +18,8 @@
 #include "gpu/run/run.h"
 
 const struct eco_algo *const eco_gpu_algos[] = {&eco_family_persistent.algo, &eco_family_fused.algo,
-                                                &eco_family_scan.algo, &eco_family_step.algo, NULL};
+                                                &eco_family_scan.algo,       &eco_family_step.algo,
+                                                &eco_family_matrix.algo,     NULL};
 
 static const struct eco_gpu_family *family_of(const struct ecornn_plan *plan)
 {
@@ -85,6 +86,12 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     eco_gpu_leave(&scope);
 }
 
+/* Is it a plan of a cell with a matrix state, which has no products, replays or stages? */
+static bool is_matrix(const struct ecornn_plan *plan)
+{
+    return plan->algo == &eco_family_matrix.algo;
+}
+
 /* All forced keys, for people; "": none. */
 enum { FORCED = 128 };
 static const char *forced_text(const struct eco_problem *problem, char text[FORCED])
@@ -99,7 +106,8 @@ static ecornn_status check_force(const struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
     const struct eco_choice *unfit = eco_force_unfit(
-        &problem->force, (eco_step_is_wide(plan) ? &eco_family_fused.algo : plan->algo)->name);
+        &problem->force,
+        (!is_matrix(plan) && eco_step_is_wide(plan) ? &eco_family_fused.algo : plan->algo)->name);
     const size_t prepared =
         plan->request.gpu.prepared_bytes[0] + plan->request.gpu.prepared_bytes[1];
     const char *required = NULL;
@@ -131,6 +139,8 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         return made == ECORNN_OK ? eco_gpu_make_lanes(plan->device, plan->concurrent) : made;
     }
     ecornn_status status = check_force(plan);
+    if (is_matrix(plan))
+        return status;
     if (status == ECORNN_OK)
         status = eco_gpu_make_graphs(plan, &own->graphs);
     if (status == ECORNN_OK && plan->device->caps.gpu.partitions > 0)
@@ -185,7 +195,7 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
     if (own->replay_streams > 0)
         eco_text_add(text, "segments of a replay on %d streams\n", own->replay_streams);
     family_of(plan)->describe(plan, text);
-    if (plan->problem.cell->builtin >= 0)
+    if (plan->problem.cell->builtin >= 0 || is_matrix(plan))
         return;
     if (own->why[0] == '\0')
         eco_text_add(text, "cell: compiled\n");

@@ -5,7 +5,7 @@
 # A source has the kernels of one family and one type, so that make compiles them side by side.
 
 # includes: the header that has the kernels; declares: their table, as gpu/kernels.h and
-# gpu/attention/args.h say; macros: what else its source defines
+# args.h of attention/ and matrix/ say; macros: what else its source defines
 function family(name, includes, declares, macros) {
     header[name] = includes
     table[name] = declares
@@ -19,6 +19,8 @@ BEGIN {
            "struct eco_fused_kernel *const eco_fused_ROWS = fused_kernels")
     family("grouped", "gemm/grouped/kernel.cuh",
            "void *const *const eco_grouped_ROWS = grouped_kernels")
+    family("matrix", "matrix/kernels.cuh",
+           "struct eco_gpu_matrix_kernels eco_gpu_matrix_ROWS = MATRIX_KERNELS")
     family("stages", "cell/stages.cuh", "struct eco_stage_kernels eco_stages_ROWS = STAGE_KERNELS")
     family("wide_step", "wide_step/kernel_table.cuh",
            "struct eco_wide_kernel *const eco_wide_ROWS = wide_kernels", "#define ECO_QUICK 1")

@@ -1,7 +1,7 @@
 /*
  * What a translation unit is compiled for. The type of rows: ECO_ROWS_F32 (the default), _F64,
- * _BF16 or _F16; memory holds `narrow`, arithmetic uses `real`. And whether it is for plans with
- * resets (ECO_RESETS), which have kernels of their own.
+ * _BF16 or _F16; memory holds `narrow`, arithmetic uses `real`. And whether it is for plans whose
+ * rows begin again (ECO_RESETS), which have kernels of their own.
  */
 #ifndef ECO_GPU_TILE_ROWS_CUH
 #define ECO_GPU_TILE_ROWS_CUH

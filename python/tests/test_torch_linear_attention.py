@@ -16,6 +16,12 @@ from torch.nn.functional import logsigmoid  # noqa: E402
 KEYS, VALUES = 5, 3
 
 
+@pytest.fixture(autouse=True)
+def everywhere(device):
+    with torch.device(device):
+        yield
+
+
 def corrected(S, k, v, beta):
     read = torch.einsum("bhkv,bhk->bhv", S, k)
     return S + k[..., None] * (beta[..., None] * (v - read))[..., None, :]

@@ -36,6 +36,7 @@ gpu/wide_step/   : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/device/
 gpu/fused_step/  : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/view/ gpu/jit/ gpu/ops/ops.h gpu/run/run.h gpu/algo/ gpu/gemm/ gpu/persistent/persistent.h gpu/arch/ gpu/tile/ gpu/cell/ gpu/wide_step/wide_step.h : immintrin omp.h cblas
 gpu/persistent/  : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/view/ gpu/jit/ gpu/run/run.h gpu/algo/ gpu/gemm/ gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
 gpu/scan/        : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/view/ gpu/jit/ gpu/ops/ops.h gpu/run/run.h gpu/algo/ gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
+gpu/matrix/      : include/ common/ gpu/device/ gpu/algo/ gpu/view/ gpu/arch/ gpu/tile/ gpu/cell/math.cuh : immintrin omp.h cblas cublas
 gpu/run/         : include/ common/ gpu/device/device.h gpu/device/rates.h gpu/view/ gpu/ops/ops.h gpu/gemm/grouped/grouped.h : immintrin omp.h cblas
 gpu/algo/        : include/ common/ gpu/device/rates.h gpu/view/ gpu/run/run.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/scan/ gpu/wide_step/ gpu/jit/ : immintrin omp.h cblas
 gpu/             : include/ common/ gpu/ config.h                                         : immintrin omp.h cblas

@@ -35,8 +35,8 @@ COUNTS = {
     "lines with who, whoever, somebody, nobody": (1, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
     "lines with lie, lies, lay, beside, anew, behind":
         (28, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
-    "words in README.md": (1000, 1000, ["split", "README.md"]),
-    "words in doc/guide and doc/*.md": (21413, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
+    "words in README.md": (998, 1000, ["split", "README.md"]),
+    "words in doc/guide and doc/*.md": (21463, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
     "words in doc/measurements": (500, 3000, ["split", "doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, ["files", "doc/measurements/*.csv"]),
     "lines in NEWS": (43, 40, ["splitlines", "NEWS"]),
@@ -45,15 +45,15 @@ COUNTS = {
     "functions of python/ecornn with more than six parameters":
         (19, 19, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (79087, 70500, ["tracked lines", *PRODUCT]),
+        (81434, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (13287, 12000, ["tracked lines", "python/ecornn"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
-        (38504, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (38531, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":
-        (10, 12, lambda: naming([*PRODUCT, "python", ":!python/tests"], "dinitial", "dfinal")),
+        (11, 12, lambda: naming([*PRODUCT, "python", ":!python/tests"], "dinitial", "dfinal")),
     "files of tests with both dinitial and dfinal":
         (11, 12, lambda: naming(["tests"], "dinitial", "dfinal")),
 }

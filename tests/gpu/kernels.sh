@@ -2,7 +2,8 @@
 # kernels.sh MODULE LOG...: counts the kernels of layers that tests/gpu/walk compared with the reference,
 # by what it printed; exit status 1 where one of the module was not.  tests/gpu/suite.sh runs both.
 # The kernels there are: those of the module itself, by its symbols, but of attention, of joins in
-# nets and of streams, which no layer has (test_attention, test_gpu_net, core/test_streams).
+# nets, of streams and of matrix states, which have tests of their own (test_attention, test_gpu_net,
+# core/test_streams, and cases of test_gpu).
 set -eu
 module=$1
 shift
@@ -16,7 +17,7 @@ readelf -sW "$module" | awk '
     match($NF, /^_ZZL[0-9]+__device_stub_/) {
         name = substr($NF, 5); length_of = name + 0
         name = substr(name, length(length_of) + 1, length_of)
-        if (file !~ /^attention_|^join$|^streams$/)
+        if (file !~ /^attention_|^matrix_|^join$|^streams$/)
             print file, substr(name, 15)
     }' | sort -u > "$there"
 [ -s "$there" ] || { echo "the module has no symbols of kernels"; exit 1; }

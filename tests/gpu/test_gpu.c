@@ -62,6 +62,14 @@ START_TEST(replay_agrees_with_reference)
 }
 END_TEST
 
+START_TEST(agrees_for_matrix_states)
+{
+    char text[CASE_TEXT];
+    sweep_matrix_text(nth(_i), text);
+    ck_assert_msg(case_agrees(text, false, algorithms_agree), "%s", text);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
@@ -75,6 +83,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(replay, replay_agrees_with_reference, 0, share(sweep_count(only)));
     tcase_add_loop_test(tests, agrees_with_reference, 0, share(sweep_count(only)));
     if (!only) {
+        tcase_add_loop_test(own, agrees_for_matrix_states, 0, share(sweep_matrix_count()));
         add_listed_cases(tests, own);
         add_exact_cases(tests, own, first);
     }

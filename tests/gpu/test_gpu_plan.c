@@ -201,6 +201,20 @@ START_TEST(says_what_cannot_be_forced)
 }
 END_TEST
 
+START_TEST(says_which_matrices_it_lacks)
+{
+    static const char *const of[][2] = {
+        {"gated-delta/T2/N1/I1030/H2/key:513", "keys of at most 512 numbers"},
+        {"gated-delta/f64/T2/N1/I518/H2/key:257", "at most 256 numbers on a GPU in F64"},
+        {"gated-delta/T2/N1/I60050/H60000/key:24", "fit in shared memory"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        ecornn_plan *plan;
+        check_refused(ecornn_plan_create(&plan, device, of[i][0], NULL), ECORNN_UNSUPPORTED,
+                      of[i][1]);
+    }
+}
+END_TEST
+
 START_TEST(says_when_memory_is_out)
 {
     ck_assert_ptr_null(ecornn_alloc(device, (size_t)1 << 50));
@@ -222,4 +236,5 @@ END_TEST
 GPU_TEST_MAIN("gpu plans", &device, {says_how_a_cell_runs, 1},
               {runs_all_steps_at_once, TYPES *PERSISTENT}, {runs_a_step_at_once, TYPES},
               {replays_segments_beside_each_other, 1}, {refuses_memory_of_the_host, 1},
-              {needs_y_to_train, 1}, {says_what_cannot_be_forced, 1}, {says_when_memory_is_out, 1})
+              {needs_y_to_train, 1}, {says_what_cannot_be_forced, 1},
+              {says_which_matrices_it_lacks, 1}, {says_when_memory_is_out, 1})

@@ -503,7 +503,8 @@ static void say_random_matrix(int index, char text[CASE_TEXT])
         heads * values, heads, key);
     for (int k = 0; k < 8; k++)
         say(&dice, "%s", roll(&dice, 3) == 0 ? word[k] : "");
-    say(&dice, "/seed:%d", 1 + roll(&dice, 100000));
+    say(&dice, "%s/seed:%d", key > 16 ? "/scale:0.5" : "", /* a delta rule of long keys grows */
+        1 + roll(&dice, 100000));
 }
 
 void sweep_matrix_text(int index, char text[CASE_TEXT])

@@ -1,0 +1,118 @@
+/*
+ * The calls between a run of a cell with a matrix state and its kernels.  `real` is the type of
+ * sums: float, or double for rows of F64.
+ *
+ * A head of a row has a state S [K,V].  A step is
+ *
+ *     u = S^T b    d = v + scale u    S' = (w on the rows of S) + k d^T + a u^T    o = S'^T q
+ *
+ * (common/cell/cell.h, struct eco_matrix_rule).  A run goes through its steps in slabs.  Of a slab,
+ * kernels keep the values of the text, which they compute for all steps at once, in arrays
+ * [steps,N,heads,width] of the workspace; a row of them is a slot.
+ */
+#ifndef ECO_GPU_MATRIX_ARGS_H
+#define ECO_GPU_MATRIX_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/args.h"
+
+enum {
+    ECO_GPU_MATRIX_NODES = 80,   /* of a text, at most */
+    ECO_GPU_MATRIX_COLUMNS = 32, /* of S in a block: one for each lane */
+    ECO_GPU_MATRIX_WARPS = 16,   /* of a block, at most */
+    ECO_GPU_MATRIX_CHUNK = 256,  /* steps of a chunk, at most */
+    ECO_GPU_MATRIX_TILE = 8      /* steps whose values a forward block loads at once, at most */
+};
+
+/* The rows of a block in forward: a warp has this many, in registers.  Bytes of a warp's column. */
+enum { ECO_GPU_MATRIX_ROW_BYTES = 128 };
+
+/* Values that kernels for steps read, and gradients that they write. */
+enum eco_gpu_matrix_term {
+    ECO_GPU_MATRIX_DECAY,
+    ECO_GPU_MATRIX_READ,
+    ECO_GPU_MATRIX_SCALE,
+    ECO_GPU_MATRIX_OTHER,
+    ECO_GPU_MATRIX_KEY,
+    ECO_GPU_MATRIX_QUERY,
+    ECO_GPU_MATRIX_VALUE,
+    ECO_GPU_MATRIX_TERMS
+};
+
+/* A node of the text, renumbered: unused ones are left out. */
+struct eco_gpu_matrix_node {
+    uint8_t op, kind, phase; /* enum eco_opcode, eco_kind, eco_matrix_phase */
+    int8_t index;            /* of a part of x or a state */
+    int16_t a, b, c;         /* -1: none */
+    int16_t copied;          /* the node whose value it has (eco_recipe_copies); -1: none */
+    int32_t at;              /* of its values in the scratch of a warp, in reals */
+    double value;
+};
+
+/* Rows of the caller's: element j of head h in row r is at r*row + h*width + j. */
+struct eco_gpu_matrix_rows {
+    void *data; /* NULL: there are none */
+    size_t row;
+};
+
+struct eco_gpu_matrix_source {
+    struct eco_gpu_matrix_rows rows; /* a part of x, of the type of rows */
+    void *slots;                     /* or real [slots,width]; both NULL: the rule lacks it */
+    int16_t node;                    /* -1: the rule lacks it */
+    int32_t width;
+};
+
+struct eco_gpu_matrix_call {
+    struct eco_args args; /* the caller's */
+    int32_t heads, K, V;
+    int32_t first, steps, chunk; /* the slab; steps between states that are kept */
+    int32_t blocks;              /* of columns */
+    int32_t chunks;              /* of the run */
+    int32_t resident;            /* blocks of backward */
+    int32_t tile;                /* forward: steps whose values are loaded at once */
+    bool batch_major, reverse, repeats, training;
+    bool remembers; /* values of a step depend on those before it */
+    bool direct;    /* y is what the step reads of S' */
+    bool again;     /* forward for backward: from a kept state, and o alone is written */
+    /* the text */
+    int32_t nodes, node_values;         /* and the reals of their values */
+    int32_t values;                     /* with what is carried; gradients follow */
+    int32_t carried_at[ECO_MAX_STATES]; /* in a warp's scratch: other states between steps */
+    int16_t out, y_node;                /* nodes: what is read of S', and y */
+    int16_t next[ECO_MAX_STATES], previous[ECO_MAX_STATES]; /* -1: not used */
+    uint8_t states, matrix;                                 /* their number; which is S */
+    int32_t width[ECO_MAX_STATES];                          /* of a head */
+    float start[ECO_MAX_STATES];
+    struct eco_gpu_matrix_node node[ECO_GPU_MATRIX_NODES];
+    /* parts of x, in x or in arrays of their own */
+    struct eco_gpu_matrix_rows part[ECO_MAX_PARTS], dpart[ECO_MAX_PARTS];
+    int16_t part_node[ECO_MAX_PARTS]; /* -1: without effect */
+    int32_t part_width[ECO_MAX_PARTS];
+    uint8_t parts;
+    /* in the reserve, real: of each head before each chunk */
+    void *kept_matrix;          /* [N,heads,chunks,K,V] */
+    void *kept[ECO_MAX_STATES]; /* the other states [N,heads,chunks,width] */
+    /* in the workspace, real */
+    struct eco_gpu_matrix_source term[ECO_GPU_MATRIX_TERMS];
+    void *before[ECO_MAX_STATES];      /* other states before each step [slots,width] */
+    void *carried[ECO_MAX_STATES];     /* states between slabs [N,heads,width]; S, too */
+    void *dcarried[ECO_MAX_STATES];    /* their gradients */
+    void *o, *dout, *dvalue;           /* [slots,V] */
+    void *dterm[ECO_GPU_MATRIX_TERMS]; /* [blocks,slots,width], but of VALUE */
+    void *room;                        /* backward: S after each step of a chunk, of each block of
+                                          threads [chunk,columns,threads] */
+    void *room_u;                      /* and u [chunk,columns] */
+};
+
+/* The kernels for a type of rows. */
+struct eco_gpu_matrix_kernels {
+    const void *values, *after, *seed, *sweep, *begin, *finish;
+    const void *forward[2][3], *backward[2][3]; /* [decay by rows][reads: not, u, u in a u^T] */
+};
+extern const struct eco_gpu_matrix_kernels eco_gpu_matrix_f32, eco_gpu_matrix_f64,
+    eco_gpu_matrix_bf16, eco_gpu_matrix_f16;
+
+#endif /* ECO_GPU_MATRIX_ARGS_H */

@@ -1,0 +1,246 @@
+/*
+ * The text of a cell with a matrix state as kernels read it, and the memory of a run.
+ */
+#include "gpu/matrix/matrix.h"
+
+#include "common/mark.h"
+
+enum { NONE = -1 };
+
+/* ---- the text -------------------------------------------------------------------------------- */
+
+int eco_gpu_matrix_nodes(const struct eco_problem *problem)
+{
+    const struct eco_matrix_rule *rule = &problem->cell->rule;
+    int used = 0;
+    for (int i = 0; i < rule->n_nodes; i++)
+        used += rule->phase[i] != ECO_MATRIX_UNUSED;
+    return used;
+}
+
+/* Numbers of a head in a value. */
+static int32_t width_of(const struct eco_problem *problem, int kind)
+{
+    return eco_problem_kind(problem, kind) / problem->heads;
+}
+
+static void add_node(struct eco_gpu_matrix_call *call, const struct eco_problem *problem, int i,
+                     int16_t place[ECO_MAX_NODES])
+{
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    const struct eco_node *from = &recipe->node[i];
+    const int copied = eco_recipe_copies(recipe, i);
+    const bool read = i == problem->cell->rule.out;
+    place[i] = (int16_t)call->nodes;
+    call->node[call->nodes++] =
+        (struct eco_gpu_matrix_node){.op = (uint8_t)from->op,
+                                     .kind = recipe->kind[i],
+                                     .phase = problem->cell->rule.phase[i],
+                                     .a = from->a >= 0 && !read ? place[from->a] : NONE,
+                                     .b = from->b >= 0 && !read ? place[from->b] : NONE,
+                                     .c = from->c >= 0 && !read ? place[from->c] : NONE,
+                                     .copied = copied >= 0 ? place[copied] : NONE,
+                                     .at = call->node_values,
+                                     .value = from->value};
+    call->node_values += width_of(problem, recipe->kind[i]);
+    if (from->op == ECO_OP_X)
+        call->part_node[from->index - 1] = place[i];
+    if (from->op == ECO_OP_STATE)
+        call->previous[from->index] = place[i];
+}
+
+static void add_text(struct eco_gpu_matrix_call *call, const struct eco_problem *problem)
+{
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    const struct eco_matrix_rule *rule = &problem->cell->rule;
+    const int16_t term[ECO_GPU_MATRIX_TERMS] = {
+        [ECO_GPU_MATRIX_DECAY] = rule->decay, [ECO_GPU_MATRIX_READ] = rule->read,
+        [ECO_GPU_MATRIX_SCALE] = rule->scale, [ECO_GPU_MATRIX_OTHER] = rule->other,
+        [ECO_GPU_MATRIX_KEY] = rule->key,     [ECO_GPU_MATRIX_QUERY] = rule->query,
+        [ECO_GPU_MATRIX_VALUE] = rule->value};
+    int16_t place[ECO_MAX_NODES];
+    for (int i = 0; i < ECO_MAX_NODES; i++)
+        place[i] = NONE;
+    for (int k = 0; k < ECO_MAX_PARTS; k++)
+        call->part_node[k] = NONE;
+    for (int s = 0; s < ECO_MAX_STATES; s++)
+        call->next[s] = call->previous[s] = NONE;
+    for (int i = 0; i < rule->n_nodes && call->nodes < ECO_GPU_MATRIX_NODES; i++)
+        if (rule->phase[i] != ECO_MATRIX_UNUSED)
+            add_node(call, problem, i, place);
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
+        call->term[k] = (struct eco_gpu_matrix_source){
+            .node = term[k] >= 0 && (k != ECO_GPU_MATRIX_SCALE || rule->read >= 0) ? place[term[k]]
+                                                                                   : (int16_t)NONE,
+            .width = term[k] >= 0 ? width_of(problem, recipe->kind[term[k]]) : 0};
+    call->values = call->node_values;
+    for (int s = 0; s < recipe->n_states; s++) {
+        call->width[s] = eco_problem_width(problem, s) / problem->heads;
+        call->start[s] = (float)recipe->start[s];
+        call->next[s] = s == rule->state ? (int16_t)NONE : place[recipe->next[s]];
+        call->carried_at[s] = call->values;
+        call->values += s > 0 && s != rule->state ? call->width[s] : 0;
+    }
+    call->states = (uint8_t)recipe->n_states;
+    call->matrix = (uint8_t)rule->state;
+    call->out = place[rule->out];
+    call->y_node = call->next[0];
+    call->direct = call->y_node == call->out;
+    call->remembers = rule->remembers;
+    call->parts = (uint8_t)recipe->n_parts;
+    for (int k = 0; k < recipe->n_parts; k++)
+        call->part_width[k] = width_of(problem, recipe->part[k].kind);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Is a term a part of x, which kernels read where it is? */
+static bool is_part(const struct eco_gpu_matrix_call *call, int k)
+{
+    const int16_t node = call->term[k].node;
+    return node >= 0 && call->node[node].op == ECO_OP_X;
+}
+
+static bool is_small(const struct eco_gpu_matrix_call *call, int s)
+{
+    return s > 0 && s != call->matrix;
+}
+
+/* Reals of a step of a head in the arrays of a slab. */
+static size_t slot_numbers(const struct eco_gpu_matrix_call *call)
+{
+    const size_t V = (size_t)call->V;
+    size_t numbers = call->direct ? 0 : V;
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
+        const size_t width = call->term[k].node >= 0 ? (size_t)call->term[k].width : 0;
+        numbers += is_part(call, k) ? 0 : width;
+        if (call->training && k != ECO_GPU_MATRIX_VALUE)
+            numbers += (size_t)call->blocks * width;
+    }
+    for (int s = 0; s < call->states; s++)
+        numbers += is_small(call, s) ? (size_t)call->width[s] : 0;
+    return numbers + (call->training ? 2 * V : 0);
+}
+
+double eco_gpu_matrix_room(const struct eco_problem *problem, double most)
+{
+    const double limit = (double)problem->memory_limit / 16;
+    return limit > 0 && limit < most ? limit : most;
+}
+
+/* Steps of a slab: whole chunks whose arrays have about this many bytes. */
+static int32_t slab_of(const struct eco_gpu_matrix_call *call, const struct eco_problem *problem)
+{
+    static const double usual = 128 << 20, most_slots = INT32_MAX;
+    const double most = eco_gpu_matrix_room(problem, usual);
+    const double heads = (double)problem->N * problem->heads,
+                 step = heads * (double)slot_numbers(call) *
+                        (double)eco_type_bytes(eco_type_sum(problem->type)),
+                 fit = step * call->args.T > most ? most / step : call->args.T,
+                 slots = fit * heads > most_slots ? most_slots / heads : fit;
+    const int32_t chunks = (int32_t)(slots / call->chunk);
+    return slots >= call->args.T ? call->args.T : (chunks < 1 ? 1 : chunks) * call->chunk;
+}
+
+void eco_gpu_matrix_begin(struct eco_gpu_matrix_call *call, const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    *call = (struct eco_gpu_matrix_call){.args = {.T = layout->T, .N = layout->N},
+                                         .heads = problem->heads,
+                                         .K = problem->key,
+                                         .V = eco_problem_head(problem),
+                                         .chunk = layout->request.chunk,
+                                         .resident = layout->request.gpu.resident,
+                                         .batch_major = problem->batch_major,
+                                         .reverse = problem->reverse,
+                                         .repeats = problem->repeats,
+                                         .training = layout->training};
+    call->blocks = (call->V + ECO_GPU_MATRIX_COLUMNS - 1) / ECO_GPU_MATRIX_COLUMNS;
+    call->chunks = (call->args.T + call->chunk - 1) / call->chunk;
+    add_text(call, problem);
+    call->steps = slab_of(call, problem);
+}
+
+size_t eco_gpu_matrix_scratch(const struct eco_problem *problem)
+{
+    struct eco_gpu_matrix_call call = {.K = problem->key, .V = eco_problem_head(problem)};
+    add_text(&call, problem);
+    return (size_t)call.values * (problem->training ? 2 : 1) *
+           eco_type_bytes(eco_type_sum(problem->type));
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* An arena whose arrays begin at multiples of a line of the cache. */
+struct arena {
+    uintptr_t first;
+    size_t real;
+    struct eco_size end; /* bytes */
+};
+
+static void *take(struct arena *arena, size_t rows, size_t row)
+{
+    enum { LINE = 128 };
+    const uintptr_t at = arena->first + arena->end.value;
+    struct eco_size bytes = eco_size_mul(eco_size_mul(eco_size_of(rows), row), arena->real);
+    bytes = eco_size_add(bytes, eco_size_of(LINE - 1));
+    bytes.value -= bytes.value % LINE;
+    arena->end = eco_size_add(arena->end, bytes);
+    return (void *)at;
+}
+
+static struct arena arena_of(const struct eco_layout *layout, void *first)
+{
+    return (struct arena){(uintptr_t)first, eco_type_bytes(layout->sum), eco_size_of(0)};
+}
+
+static void take_backward(struct eco_gpu_matrix_call *call, struct arena *arena, size_t slots)
+{
+    const size_t V = (size_t)call->V, threads = (size_t)(call->K + 31) / 32 * 32,
+                 heads = (size_t)call->args.N * (size_t)call->heads;
+    call->dout = take(arena, slots, V);
+    call->dvalue = take(arena, slots, V);
+    for (int k = 0; k < ECO_GPU_MATRIX_VALUE; k++)
+        if (call->term[k].node >= 0)
+            call->dterm[k] = take(arena, slots * (size_t)call->blocks, (size_t)call->term[k].width);
+    for (int s = 1; s < call->states; s++)
+        call->dcarried[s] = take(arena, heads, (size_t)call->width[s]);
+    call->room =
+        take(arena, (size_t)call->resident * (size_t)call->chunk, threads * ECO_GPU_MATRIX_COLUMNS);
+    call->room_u =
+        take(arena, (size_t)call->resident * (size_t)call->chunk, ECO_GPU_MATRIX_COLUMNS);
+}
+
+struct eco_size eco_gpu_matrix_workspace(struct eco_gpu_matrix_call *call,
+                                         const struct eco_layout *layout, void *first)
+{
+    struct arena arena = arena_of(layout, first);
+    const size_t heads = (size_t)call->args.N * (size_t)call->heads,
+                 slots = heads * (size_t)call->steps;
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
+        if (call->term[k].node >= 0 && !is_part(call, k))
+            call->term[k].slots = take(&arena, slots, (size_t)call->term[k].width);
+    for (int s = 1; s < call->states; s++) {
+        call->carried[s] = take(&arena, heads, (size_t)call->width[s]);
+        if (is_small(call, s))
+            call->before[s] = take(&arena, slots, (size_t)call->width[s]);
+    }
+    if (!call->direct)
+        call->o = take(&arena, slots, (size_t)call->V);
+    if (call->training)
+        take_backward(call, &arena, slots);
+    return arena.end;
+}
+
+/* After the mark, S and the other states before each chunk. */
+struct eco_size eco_gpu_matrix_reserve(struct eco_gpu_matrix_call *call,
+                                       const struct eco_layout *layout, void *first)
+{
+    struct arena arena = arena_of(layout, first);
+    const size_t kept = (size_t)call->args.N * (size_t)call->heads * (size_t)call->chunks;
+    arena.end = eco_size_of(ECO_MARK_BYTES);
+    for (int s = 1; s < call->states; s++)
+        *(s == call->matrix ? &call->kept_matrix : &call->kept[s]) =
+            take(&arena, kept, (size_t)call->width[s]);
+    return arena.end;
+}

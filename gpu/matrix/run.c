@@ -1,0 +1,258 @@
+/*
+ * A run of a cell with a matrix state on a GPU: kernels on the caller's stream, slab by slab.
+ *
+ *    forward   values -> S over the steps -> what follows S, if y is more than what is read of it
+ *    backward  slabs from the last to the first: values, and, for such a y, S again -> the gradient
+ *              of what is read -> S back -> dx
+ */
+#include "gpu/algo/algo.h"
+#include "gpu/device/device.h"
+#include "gpu/matrix/matrix.h"
+
+struct run {
+    struct eco_gpu_matrix_call call;
+    const struct eco_gpu_matrix_kernels *kernels;
+    const struct eco_problem *problem;
+    const struct eco_args *args;
+    size_t real; /* bytes of a number of sums */
+    int32_t slab;
+};
+
+/* ---- the caller's arrays --------------------------------------------------------------------- */
+
+/* A part of x, in x or in an array of its own. */
+static struct eco_gpu_matrix_rows part_of(const struct run *run, int k, bool gradient)
+{
+    const struct eco_args *args = run->args;
+    const struct eco_problem *problem = run->problem;
+    const size_t width = (size_t)eco_problem_part(problem, k);
+    const size_t *const rows = gradient ? args->dinput_rows : args->input_rows;
+    const void *const *const inputs = gradient ? (const void *const *)args->dinputs : args->inputs;
+    if (args->inputs != NULL)
+        return (struct eco_gpu_matrix_rows){(void *)(uintptr_t)(inputs != NULL ? inputs[k] : NULL),
+                                            rows != NULL && rows[k] != 0 ? rows[k] : width};
+    const char *const x = gradient ? args->dx : args->x;
+    const size_t column = (size_t)eco_problem_column(problem, k + 1);
+    return (struct eco_gpu_matrix_rows){
+        x == NULL ? NULL : (void *)(uintptr_t)(x + column * eco_type_bytes(problem->type)),
+        (size_t)problem->I};
+}
+
+static ecornn_status take_parts(struct run *run, const struct eco_gpu *gpu)
+{
+    struct eco_gpu_matrix_call *const call = &run->call;
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; k < call->parts; k++) {
+        call->part[k] = part_of(run, k, false);
+        if (run->args->backward)
+            call->dpart[k] = part_of(run, k, true);
+        if (status == ECORNN_OK && run->args->inputs != NULL)
+            status = eco_gpu_check_pointer(gpu, "io.inputs", call->part[k].data);
+        if (status == ECORNN_OK && run->args->inputs != NULL)
+            status = eco_gpu_check_pointer(gpu, "gradient.dinputs", call->dpart[k].data);
+    }
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
+        struct eco_gpu_matrix_source *const term = &call->term[k];
+        for (int p = 0; p < call->parts && term->node >= 0 && term->slots == NULL; p++)
+            if (call->part_node[p] == term->node)
+                term->rows = call->part[p];
+    }
+    return status;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+static ecornn_status launch(const struct run *run, const void *kernel, int64_t blocks, dim3 threads,
+                            size_t shared)
+{
+    enum { USUAL = 48 << 10 };
+    void *argument[] = {(void *)(uintptr_t)&run->call};
+    ecornn_status status = ECORNN_OK;
+    if (blocks == 0)
+        return ECORNN_OK;
+    if (shared > USUAL)
+        status = ECO_CUDA(
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
+    return status != ECORNN_OK
+               ? status
+               : ECO_CUDA(cudaLaunchKernel(kernel, (dim3){(unsigned)blocks, 1, 1}, threads,
+                                           argument, shared, run->args->stream));
+}
+
+/* A kernel whose warps take a head of a row each; `times`: of the values of its scratch. */
+static ecornn_status launch_warps(const struct run *run, const void *kernel, bool whole, int times)
+{
+    enum { WARPS = 4, ROOM = 48 << 10 };
+    const struct eco_gpu_matrix_call *call = &run->call;
+    const size_t bytes = (size_t)call->values * (size_t)times * run->real;
+    const unsigned fit = bytes == 0 ? WARPS : (unsigned)(ROOM / bytes), warps = fit > WARPS ? WARPS
+                                                                                : fit < 1   ? 1
+                                                                                            : fit;
+    const int64_t heads = (int64_t)call->args.N * call->heads,
+                  jobs = whole ? heads : heads * call->steps;
+    return launch(run, kernel, (jobs + warps - 1) / warps, (dim3){32, warps, 1}, bytes * warps);
+}
+
+static bool has_term(const struct run *run, int k)
+{
+    return run->call.term[k].node >= 0;
+}
+
+/* Index in the tables of kernels. */
+static int reads(const struct run *run)
+{
+    return !has_term(run, ECO_GPU_MATRIX_READ) ? 0 : !has_term(run, ECO_GPU_MATRIX_OTHER) ? 1 : 2;
+}
+
+static bool by_row(const struct run *run)
+{
+    const int16_t node = run->call.term[ECO_GPU_MATRIX_DECAY].node;
+    return node >= 0 && run->call.node[node].kind == ECO_KIND_KEY;
+}
+
+static int64_t state_blocks(const struct run *run)
+{
+    return (int64_t)run->call.args.N * run->call.heads * run->call.blocks;
+}
+
+static ecornn_status launch_forward(struct run *run)
+{
+    enum { ROOM = 48 << 10 };
+    struct eco_gpu_matrix_call *const call = &run->call;
+    const size_t of_warp = ECO_GPU_MATRIX_ROW_BYTES / run->real,
+                 warps = ((size_t)call->K + of_warp - 1) / of_warp;
+    const size_t keys = 2 + (size_t)has_term(run, ECO_GPU_MATRIX_READ) +
+                        (size_t)has_term(run, ECO_GPU_MATRIX_OTHER) +
+                        (size_t)has_term(run, ECO_GPU_MATRIX_DECAY);
+    const size_t step = (keys * warps * of_warp + ECO_GPU_MATRIX_COLUMNS + 1) * run->real + 2,
+                 sums = 3 * warps * ECO_GPU_MATRIX_COLUMNS * run->real;
+    int32_t tile = ECO_GPU_MATRIX_TILE;
+    while (tile > 1 && (size_t)tile * step + sums > ROOM)
+        tile /= 2;
+    call->tile = tile;
+    return launch(run, run->kernels->forward[by_row(run)][reads(run)], state_blocks(run),
+                  (dim3){(unsigned)warps * 32, 1, 1}, (size_t)tile * step + sums);
+}
+
+static ecornn_status launch_backward(const struct run *run)
+{
+    const struct eco_gpu_matrix_call *call = &run->call;
+    const size_t warps = ((size_t)call->K + 31) / 32;
+    const size_t bytes =
+        (3 * warps * ECO_GPU_MATRIX_COLUMNS + 3 * ECO_GPU_MATRIX_COLUMNS + warps) * run->real;
+    const int64_t jobs = state_blocks(run);
+    return launch(run, run->kernels->backward[by_row(run)][reads(run)],
+                  jobs < call->resident ? jobs : call->resident, (dim3){(unsigned)warps * 32, 1, 1},
+                  bytes);
+}
+
+/* ---- slabs ----------------------------------------------------------------------------------- */
+
+static bool has_values(const struct run *run)
+{
+    bool any = run->call.remembers;
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
+        any = any || run->call.term[k].slots != NULL;
+    return any;
+}
+
+/* Are there states of every step that the kernel of S does not store? */
+static bool shows_small(const struct run *run)
+{
+    bool any = false;
+    for (int s = 1; s < run->call.states; s++)
+        any = any || (s != run->call.matrix && run->call.args.states[s] != NULL);
+    return any;
+}
+
+static ecornn_status slab_values(const struct run *run)
+{
+    return has_values(run) ? launch_warps(run, run->kernels->values, run->call.remembers, 1)
+                           : ECORNN_OK;
+}
+
+static ecornn_status slab_forward(struct run *run)
+{
+    ecornn_status status = slab_values(run);
+    if (status == ECORNN_OK)
+        status = launch_forward(run);
+    if (status == ECORNN_OK && (!run->call.direct || shows_small(run)))
+        status = launch_warps(run, run->kernels->after, false, 1);
+    return status;
+}
+
+static ecornn_status slab_backward(struct run *run)
+{
+    ecornn_status status = slab_values(run);
+    run->call.again = true;
+    if (status == ECORNN_OK && !run->call.direct)
+        status = launch_forward(run);
+    if (status == ECORNN_OK)
+        status = launch_warps(run, run->kernels->seed, false, 2);
+    if (status == ECORNN_OK)
+        status = launch_backward(run);
+    if (status == ECORNN_OK)
+        status = launch_warps(run, run->kernels->sweep, run->call.remembers, 2);
+    return status;
+}
+
+static ecornn_status forward(struct run *run)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int32_t first = 0; status == ECORNN_OK && first < run->call.args.T; first += run->slab) {
+        run->call.first = first;
+        run->call.steps =
+            run->call.args.T - first < run->slab ? run->call.args.T - first : run->slab;
+        status = slab_forward(run);
+    }
+    if (status == ECORNN_OK && (run->args->lengths != NULL || run->args->mask != NULL))
+        status = launch_warps(run, run->kernels->finish, true, 0);
+    return status;
+}
+
+static ecornn_status backward(struct run *run)
+{
+    ecornn_status status = launch_warps(run, run->kernels->begin, true, 0);
+    for (int32_t first = (run->call.args.T - 1) / run->slab * run->slab;
+         status == ECORNN_OK && first >= 0; first -= run->slab) {
+        run->call.first = first;
+        run->call.steps =
+            run->call.args.T - first < run->slab ? run->call.args.T - first : run->slab;
+        status = slab_backward(run);
+    }
+    return status;
+}
+
+ecornn_status eco_gpu_matrix_run(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                 const struct eco_layout *layout, const struct eco_args *args)
+{
+    static const struct eco_gpu_matrix_kernels *const kernels[ECO_TYPES] = {
+        [ECORNN_F32] = &eco_gpu_matrix_f32,
+        [ECORNN_F64] = &eco_gpu_matrix_f64,
+        [ECORNN_BF16] = &eco_gpu_matrix_bf16,
+        [ECORNN_F16] = &eco_gpu_matrix_f16};
+    const struct eco_gpu *gpu = plan->device->context;
+    struct eco_gpu_scope scope;
+    struct run run = {.kernels = kernels[plan->problem.type],
+                      .problem = &plan->problem,
+                      .args = args,
+                      .real = eco_type_bytes(layout->sum)};
+    (void)tape;
+    ecornn_status status = eco_gpu_enter(&scope, plan->device);
+    if (status != ECORNN_OK)
+        return status;
+    eco_gpu_matrix_begin(&run.call, layout);
+    run.slab = run.call.steps;
+    eco_gpu_matrix_workspace(&run.call, layout, args->workspace);
+    if (args->reserve != NULL)
+        eco_gpu_matrix_reserve(&run.call, layout, args->reserve);
+    run.call.args = *args;
+    run.call.training = args->reserve != NULL;
+    status = eco_gpu_check_args(gpu, args);
+    if (status == ECORNN_OK)
+        status = take_parts(&run, gpu);
+    if (status == ECORNN_OK)
+        status = args->backward ? backward(&run) : forward(&run);
+    eco_gpu_leave(&scope);
+    return status;
+}
