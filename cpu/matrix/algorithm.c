@@ -10,12 +10,15 @@
 
 /* ---- spans, or step by step ------------------------------------------------------------------ */
 
-/* Has the rule a number for a gate, and one outer product with a scale of its own? */
+static bool by_row(const struct ecornn_cell *cell)
+{
+    return cell->rule.decay >= 0 && cell->recipe.kind[cell->rule.decay] == ECO_KIND_KEY;
+}
+
+/* A second outer product that reads S is no faster at once with the 64 rows of such models. */
 static bool has_spans(const struct ecornn_cell *cell)
 {
-    const struct eco_matrix_rule *rule = &cell->rule;
-    return (rule->decay < 0 || cell->recipe.kind[rule->decay] == ECO_KIND_NUMBER) &&
-           (rule->read < 0 || (rule->scale >= 0 && rule->other < 0));
+    return cell->rule.other < 0;
 }
 
 /* Multiply-adds of a step of a head, as measured: for each number of S, and for each row and
@@ -25,13 +28,15 @@ static double operations(const struct eco_problem *problem, bool spans)
 {
     static const struct {
         double number, more_number, side, more_side; /* more: of a rule that reads S */
-    } cost[2][2] = {{{3.3, 1.1, 75, 0}, {2, 1, 120, 60}}, {{24, 4, 325, 0}, {6, 4, 600, 300}}};
+    } cost[2][2][2] = {
+        {{{3.3, 1.1, 75, 0}, {2, 1, 120, 60}}, {{24, 4, 325, 0}, {6, 4, 600, 300}}},
+        {{{3.7, 1.2, 70, 40}, {1.5, 1.3, 220, 115}}, {{28, 4.5, 240, 165}, {11, 3.5, 650, 350}}}};
     const int32_t K = problem->key,
                   V = (int32_t)eco_matrix_padded((size_t)eco_problem_head(problem));
     const double reads = problem->cell->rule.read >= 0;
-    const int k = problem->training;
-    return (cost[k][spans].number + reads * cost[k][spans].more_number) * K * V +
-           (cost[k][spans].side + reads * cost[k][spans].more_side) * (K + V);
+    const int row = by_row(problem->cell), k = problem->training;
+    return (cost[row][k][spans].number + reads * cost[row][k][spans].more_number) * K * V +
+           (cost[row][k][spans].side + reads * cost[row][k][spans].more_side) * (K + V);
 }
 
 /* Spans change bits with their bounds, so not if those should be independent of other steps. */
@@ -54,8 +59,8 @@ static const char *force_refuses(const struct eco_problem *problem)
         return "ECORNN_FORCE asks for what is no choice of it";
     if (eco_forced(problem, ECO_FORCE_PRODUCTS, false) &&
         (!has_spans(problem->cell) || problem->row_invariant))
-        return "ECORNN_FORCE: products is 1, but a gate is a vector, an outer product has no "
-               "value, or rows are to be invariant";
+        return "ECORNN_FORCE: products is 1, but a second outer product reads S, or rows are to be "
+               "invariant";
     if (chunk > ECO_MATRIX_STEPS)
         return "ECORNN_FORCE: chunk is more than 256";
     return eco_forced(problem, ECO_FORCE_CHUNK_BACK, chunk) != chunk
@@ -161,6 +166,9 @@ static struct eco_size place(struct eco_matrix_room *room, const struct eco_layo
     const bool states = backward || problem->states;
     room->states = take(&end, states ? chunk * columns : 0, keys);
     room->spans = spans;
+    room->by_row = by_row(problem->cell);
+    for (int k = 0; k < ECO_MATRIX_TERMS; k++)
+        room->gated[k] = take(&end, spans && room->by_row ? chunk : 0, room->key_row);
     room->u = take(&end, backward || spans ? chunk : 0, columns);
     room->d = take(&end, spans ? chunk : 0, columns);
     for (int k = 0; k < ECO_MATRIX_PAIRS; k++)

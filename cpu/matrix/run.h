@@ -15,8 +15,8 @@
 #include "cpu/matrix/matrix.h"
 
 enum { ECO_MATRIX_STEPS = 256 }; /* of a chunk, at most */
-enum { ECO_MATRIX_TERMS = 6 };   /* decay, read, scale, other, key, query */
-enum { ECO_MATRIX_SPAN = 32 };   /* steps of a span (span.inc), at most */
+enum { DECAY, READ, SCALE, OTHER, KEY, QUERY, ECO_MATRIX_TERMS };
+enum { ECO_MATRIX_SPAN = 32 }; /* steps of a span (span.inc), at most */
 
 /* What spans have of pairs of steps and of gates, and its gradients, which come last. */
 enum { RATIO, ASKS, HEARS, ASKED, HEARD, DASKED, DHEARD, ECO_MATRIX_PAIRS };
@@ -26,6 +26,7 @@ enum { AFTER, BEFORE, DAFTER, ECO_MATRIX_GATES };
 struct eco_matrix_room {
     int32_t chunk, blocks; /* steps of a chunk; blocks of columns */
     bool spans;            /* steps go in spans where they can */
+    bool by_row;           /* the gate is a key, a number for each row of S */
     int32_t heads, keys, values;
     int32_t width[ECO_KIND_MATRIX + 1]; /* numbers of a head in a value, by enum eco_kind */
     size_t key_row, value_row;          /* padded */
@@ -40,6 +41,7 @@ struct eco_matrix_room {
     size_t dvalue;                  /* [chunk,value_row] */
     size_t pairs[ECO_MATRIX_PAIRS]; /* of spans: [chunk,ECO_MATRIX_SPAN] */
     size_t gates[ECO_MATRIX_GATES]; /* [chunk] */
+    size_t gated[ECO_MATRIX_TERMS]; /* by row, terms times gates: [chunk,key_row] */
     size_t work;                    /* three times [ECO_MATRIX_SPAN,columns] */
     size_t turned;                  /* transposed rows, at most [columns,key_row] */
     size_t other_dstate;            /* as dstate; chunks alternate */

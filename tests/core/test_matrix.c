@@ -135,11 +135,12 @@ END_TEST
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
-enum { T = 75, K = 5, V = 3, I = 2 * K + V + 2, NUMBERS = T * (I + 2 * V) };
+enum { T = 75, K = 5, V = 3, MOST = 3 * K + V + 1, NUMBERS = T * (MOST + 2 * V) };
 
-/* One head of one row: y, dx and the last S of a plan with forced choices, one after the other. */
-static void run_forced(const char *device, const char *problem, const char *force, const void *x,
-                       const void *dy, char *to, size_t bytes)
+/* One head of one row, I numbers of x a step: y, dx and the last S of a plan with forced choices,
+ * one after the other. */
+static void run_forced(const char *device, const char *problem, const char *force, int I,
+                       const void *x, const void *dy, char *to, size_t bytes)
 {
     struct planned of;
     const ecornn_gradient gradient = {.size = sizeof gradient, .dy = dy, .dx = to + bytes * T * V};
@@ -147,7 +148,7 @@ static void run_forced(const char *device, const char *problem, const char *forc
     planned_open(&of, device, problem, NULL);
     unsetenv("ECORNN_FORCE");
     ecornn_io io = planned_io(&of);
-    io.x = x, io.y = to, io.final[1] = to + bytes * T * (V + I);
+    io.x = x, io.y = to, io.final[1] = to + bytes * T * (size_t)(V + I);
     check_ok(forward_all(of.plan, &io));
     check_ok(backward_all(of.plan, &io, &gradient));
     planned_close(&of);
@@ -158,26 +159,42 @@ static double drawn(int i)
     return (double)(i * 37 % 101) / 101 - 0.5;
 }
 
-/* Gates of 0 and 1, and so small that their products would leave the range. */
-static double gate(int t)
+/* Gates of 0 and 1, and so small that their products would leave the range.  A 0 comes to one row
+ * after the other. */
+static double gate(int t, int row)
 {
     static const double some[] = {1, 0.9, 1e-30, 0, 0.5, 1e-9, 1, 0.999, 1, 1, 0.8};
-    return t < 40 ? some[t % 11] : t == 50 ? 0 : 1 - 0.01 * (t % 3);
+    return t < 40 ? some[t % 11] : t == 50 + row ? 0 : 1 - 0.01 * (t % 3) - 0.1 * row;
 }
+
+static const struct {
+    const char *problem;
+    int I, gate, gates; /* numbers of x a step, the first gate among them, and gates */
+} span[] = {
+    {"gated-delta/f64/train/T75/N1/I15/H3/key:5", 15, 13, 1},
+    {"gated-delta/f64/train/T75/N1/I15/H3/key:5/save:every:50", 15, 13, 1},
+    {"gated-delta/f64/train/T75/N1/I15/H3/key:5/rev", 15, 13, 1},
+    {"gla/f64/train/T75/N1/I18/H3/key:5", 18, 13, 5},
+    {"kimi-delta/f64/train/T75/N1/I19/H3/key:5", 19, 13, 5},
+    {"kimi-delta/f64/train/T75/N1/I19/H3/key:5/save:every:50", 19, 13, 5},
+};
 
 START_TEST(spans_agree)
 {
-    static const char *const problem[] = {"gated-delta/f64/train/T75/N1/I15/H3/key:5",
-                                          "gated-delta/f64/train/T75/N1/I15/H3/key:5/save:every:50",
-                                          "gated-delta/f64/train/T75/N1/I15/H3/key:5/rev"};
-    double x[T * I], dy[T * V], of[3][NUMBERS] = {{0}};
-    for (int i = 0; i < T * I; i++)
-        x[i] = i % I == I - 2 ? gate(i / I) : i % I == I - 1 ? drawn(i) + 0.6 : drawn(i);
+    const int I = span[_i].I;
+    const char *const problem = span[_i].problem;
+    double x[T * MOST], dy[T * V], of[3][NUMBERS] = {{0}};
+    for (int i = 0; i < T * I; i++) {
+        const int row = i % I - span[_i].gate;
+        x[i] = row >= 0 && row < span[_i].gates ? gate(i / I, row)
+               : i % I == I - 1                 ? drawn(i) + 0.6
+                                                : drawn(i);
+    }
     for (int i = 0; i < T * V; i++)
         dy[i] = drawn(i + 5);
-    run_forced("reference", problem[_i], "", x, dy, (char *)of[0], sizeof **of);
-    run_forced("cpu:1", problem[_i], "products=1", x, dy, (char *)of[1], sizeof **of);
-    run_forced("cpu:1", problem[_i], "products=0", x, dy, (char *)of[2], sizeof **of);
+    run_forced("reference", problem, "", I, x, dy, (char *)of[0], sizeof **of);
+    run_forced("cpu:1", problem, "products=1", I, x, dy, (char *)of[1], sizeof **of);
+    run_forced("cpu:1", problem, "products=0", I, x, dy, (char *)of[2], sizeof **of);
     for (int i = 0; i < T * (V + I) + K * V; i++)
         ck_assert_double_eq_tol(of[0][i], of[1][i], 1e-11);
     ck_assert_int_ne(memcmp(of[1], of[2], sizeof of[1]), 0); /* there were spans */
@@ -188,7 +205,7 @@ END_TEST
  * last, those of gates above 1 and values.  Such steps go one by one.  No sum cancels. */
 static float number_in_range(int of, int i)
 {
-    enum { WIDTH = I - 1 };
+    enum { WIDTH = 2 * K + V + 1 };
     const int t = i / WIDTH, at = i % WIDTH;
     const double some = drawn(i) + 0.6;
     const bool gates = of == T, grows = of == T + 1;
@@ -207,13 +224,14 @@ static float number_in_range(int of, int i)
 START_TEST(spans_keep_the_range)
 {
     static const char problem[] = "retnet/f32/train/T75/N1/I14/H3/key:5";
-    float x[T * (I - 1)], dy[T * V], of[2][NUMBERS] = {{0}};
-    for (int i = 0; i < T * (I - 1); i++)
+    enum { I = 2 * K + V + 1 };
+    float x[T * I], dy[T * V], of[2][NUMBERS] = {{0}};
+    for (int i = 0; i < T * I; i++)
         x[i] = number_in_range(_i, i);
     for (int i = 0; i < T * V; i++)
         dy[i] = (float)((drawn(i) + 0.6) * 1e-30);
     for (int k = 0; k < 2; k++)
-        run_forced("cpu:1", problem, k ? "products=1" : "products=0", x, dy, (char *)of[k],
+        run_forced("cpu:1", problem, k ? "products=1" : "products=0", I, x, dy, (char *)of[k],
                    sizeof **of);
     for (int i = 0; i < T * (V + I) + K * V; i++) {
         ck_assert(isfinite(of[0][i]) && isfinite(of[1][i]));
@@ -281,7 +299,8 @@ int main(void)
                                            {words_are_names_elsewhere, 1},
                                            {forms_are_found, sizeof form / sizeof *form},
                                            {forms_agree, sizeof form / sizeof *form},
-                                           {spans_agree, 3}, {spans_keep_the_range, T + 2},
+                                           {spans_agree, sizeof span / sizeof *span},
+                                           {spans_keep_the_range, T + 2},
                                            {problems_are_refused, sizeof refused / sizeof *refused},
                                            {states_have_sizes, 1}));
 }
