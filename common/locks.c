@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+#include "common/os.h"
+
 static pthread_mutex_t locks[ECO_LOCKS] = {
     PTHREAD_MUTEX_INITIALIZER,
     PTHREAD_MUTEX_INITIALIZER,
@@ -46,5 +48,5 @@ static void give_child(void)
 
 __attribute__((constructor)) static void watch_forks(void)
 {
-    pthread_atfork(take_all, give_all, give_child);
+    eco_os_at_fork(take_all, give_all, give_child);
 }

@@ -1,27 +1,13 @@
 /*
  * Utilities; see util.h.  Knows nothing of cells, plans or devices.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* for secure_getenv */
-#endif
-
 #include "common/util.h"
 
 #include <limits.h>
-#include <locale.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#else
-#include <sched.h>
-#endif
 
 /* Successes left before one fails; negative: none fails. */
 static _Atomic int allocations_left = -1, calls_left = -1;
@@ -59,25 +45,16 @@ bool eco_call_fails(void)
  * the end stays in small ones. */
 enum { LARGE_PAGE = 2 << 20, LARGE_FROM = LARGE_PAGE / 2 };
 
-static void want_large_pages(void *memory, size_t bytes)
-{
-#ifdef MADV_HUGEPAGE
-    const size_t large = (bytes + LARGE_FROM) / LARGE_PAGE * LARGE_PAGE;
-    if (memory != NULL && large > 0)
-        (void)madvise(memory, large, MADV_HUGEPAGE); /* optional */
-#else
-    (void)memory, (void)bytes;
-#endif
-}
-
 void *eco_alloc(size_t bytes)
 {
     const size_t to = bytes >= LARGE_FROM ? LARGE_PAGE : ECO_ALIGNMENT;
     if (bytes == 0 || bytes > PTRDIFF_MAX - to || allocation_fails())
         return NULL;
     const size_t whole = (bytes + to - 1) / to * to;
-    void *memory = aligned_alloc(to, whole);
-    want_large_pages(memory, bytes);
+    const size_t large = (bytes + LARGE_FROM) / LARGE_PAGE * LARGE_PAGE;
+    void *memory = eco_os_alloc(to, whole);
+    if (memory != NULL && large > 0)
+        eco_os_want_large_pages(memory, large);
     return memory;
 }
 
@@ -91,33 +68,8 @@ void *eco_alloc_zeroed(size_t bytes)
 
 void eco_free(void *memory)
 {
-    free(memory);
+    eco_os_free(memory);
 }
-
-#if defined(__linux__)
-void eco_sleep_while(_Atomic unsigned *word, unsigned value)
-{
-    const struct timespec most = {.tv_nsec = 1000000};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
-}
-
-void eco_wake_all(_Atomic unsigned *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-#else
-void eco_sleep_while(_Atomic unsigned *word, unsigned value)
-{
-    (void)word;
-    (void)value;
-    sched_yield();
-}
-
-void eco_wake_all(_Atomic unsigned *word)
-{
-    (void)word;
-}
-#endif
 
 uint64_t eco_hash(uint64_t hash, const void *data, size_t bytes)
 {
@@ -127,22 +79,6 @@ uint64_t eco_hash(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
-const char *eco_environment(const char *name)
-{
-    return secure_getenv(name);
-}
-
-/* vsnprintf with a decimal point, whatever the locale of the program is. */
-static int format_plainly(char *to, size_t size, const char *format, va_list list)
-{
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
-    const int n = vsnprintf(to, size, format, list);
-    uselocale(before);
-    if (plain != (locale_t)0)
-        freelocale(plain);
-    return n;
-}
-
 void eco_text_add(struct eco_text *text, const char *format, ...)
 {
     const size_t used = text->length < text->size ? text->length : text->size,
@@ -150,7 +86,7 @@ void eco_text_add(struct eco_text *text, const char *format, ...)
         room = left < INT_MAX ? left : INT_MAX;
     va_list list;
     va_start(list, format);
-    const int n = format_plainly(room > 0 ? text->data + used : NULL, room, format, list);
+    const int n = eco_os_format(room > 0 ? text->data + used : NULL, room, format, list);
     va_end(list);
     if (n > 0)
         text->length += (size_t)n;
@@ -203,7 +139,7 @@ ecornn_status eco_fail(ecornn_status status, const char *format, ...)
     struct eco_text detail = {fail_detail, sizeof fail_detail, 0};
     va_list list;
     va_start(list, format);
-    format_plainly(said, sizeof said, format, list);
+    eco_os_format(said, sizeof said, format, list);
     va_end(list);
     fail_detail[0] = '\0';
     eco_text_add_escaped(&detail, said);

@@ -1,6 +1,6 @@
 /*
  * Utilities: overflow-checked sizes, aligned memory, a string builder, the thread's error text.
- * Platform differences in common are only here.
+ * Platform differences in common are only here and in os.h.
  */
 #ifndef ECO_UTIL_H
 #define ECO_UTIL_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "ecornn/types.h"
+#include "common/os.h"
 
 #if defined(__GNUC__)
 #define ECO_PRINTF(text, first) __attribute__((format(printf, text, first)))
@@ -95,12 +96,6 @@ bool eco_call_fail_at(int k);
 /* Must this call fail? */
 bool eco_call_fails(void);
 
-/* Sleeps while *word is still value; may return early, and does after a millisecond. eco_wake_all
- * wakes the sleepers of a word.  On systems without futexes a sleeper only yields to other threads.
- */
-void eco_sleep_while(_Atomic unsigned *word, unsigned value);
-void eco_wake_all(_Atomic unsigned *word);
-
 /* A string of bounded size: appends what fits, and counts what does not, like repeated snprintf. */
 struct eco_text {
     char *data;
@@ -113,9 +108,6 @@ void eco_text_add_escaped(struct eco_text *text, const char *from);
 /* Adds bytes to a hash that starts as ECO_HASH: FNV-1a, not secure against attackers. */
 #define ECO_HASH UINT64_C(0xCBF29CE484222325)
 uint64_t eco_hash(uint64_t hash, const void *data, size_t bytes);
-
-/* An environment variable, NULL if set-user-id; only for creating devices and plans. */
-const char *eco_environment(const char *name);
 
 /* Sets the thread's error detail, always one line, and returns status: return eco_fail(...). */
 ecornn_status eco_fail(ecornn_status status, const char *format, ...) ECO_PRINTF(2, 3);

@@ -8,9 +8,9 @@
 #include <limits.h>
 #include <omp.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/host.h"
+#include "common/os.h"
 #include "common/util.h"
 #include "cpu/run/cpuid.h"
 #include "cpu/isa/isa.h"
@@ -61,12 +61,11 @@ static int usual_threads(const struct eco_cpu *cpu)
 
 static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     struct eco_text variant = {device->info.variant, sizeof device->info.variant, 0};
     eco_text_add(&variant, "%s", cpu->isa->name);
     eco_cpu_name(device->info.name, sizeof device->info.name);
     device->info.threads = cpu->threads;
-    device->info.memory_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+    device->info.memory_bytes = eco_os_memory_bytes();
     device->caps = (struct eco_caps){.threads = cpu->threads,
                                      .flops = peak_flops(cpu->isa),
                                      .bytes_per_s = 20e9,
@@ -92,7 +91,7 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     cpu->cpus = eco_cpu_affinity();
     cpu->threads = argument > 0 ? argument : usual_threads(cpu);
     cpu->spins = eco_cpu_spins();
-    cpu->busy = cpu->threads <= cpu->cpus ? &own->busy : NULL;
+    cpu->busy = cpu->threads <= cpu->cpus && eco_os_thread_now() >= 0 ? &own->busy : NULL;
     const ecornn_status status =
         cpu->isa == NULL ? ECORNN_BAD_ARGUMENT : eco_cpu_grid_wanted(&cpu->grid);
     if (status != ECORNN_OK) {
@@ -159,12 +158,8 @@ static void describe(const struct ecornn_plan *plan, struct eco_text *text)
 static void identity(const struct ecornn_device *device, struct eco_text *words)
 {
     const struct eco_cpu *cpu = device->context;
-    long shared = 0;
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    shared = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-    eco_text_add(words, " cpus=%d l2=%zu l3=%ld small-products=%d", cpu->cpus,
-                 device->caps.cpu.cache_bytes, shared > 0 ? shared : 0, cpu->small_products);
+    eco_text_add(words, " cpus=%d l2=%zu l3=%zu small-products=%d", cpu->cpus,
+                 device->caps.cpu.cache_bytes, eco_os_cache_bytes(3), cpu->small_products);
 }
 
 static void about(struct eco_text *text)

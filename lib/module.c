@@ -2,18 +2,12 @@
  * The CUDA backend as the library sees it: loads the module when a CUDA device is first requested,
  * and says why there is none.  Includes no CUDA header, so the library runs without CUDA.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* for dladdr */
-#endif
-
-#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "common/module.h"
+#include "common/os.h"
 #include "common/util.h"
 #include "common/paths.h"
 
@@ -36,13 +30,14 @@ static bool load_from(const char *folder)
     char path[1024];
     struct eco_text text = {path, sizeof path, 0};
     eco_text_add(&text, "%s/" MODULE, folder);
-    void *handle = text.length < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *handle = text.length < sizeof path ? eco_os_module_open(path) : NULL;
     if (handle == NULL) {
-        refuse("no CUDA module", text.length < sizeof path ? dlerror() : "its path is too long");
+        refuse("no CUDA module",
+               text.length < sizeof path ? eco_os_module_error() : "its path is too long");
         return false;
     }
     eco_module_function open;
-    void *symbol = dlsym(handle, ECO_MODULE_SYMBOL);
+    void *symbol = eco_os_module_symbol(handle, ECO_MODULE_SYMBOL);
     static const struct eco_services services = {eco_fail, eco_call_fails};
     const struct eco_build build = ECO_BUILD;
     memcpy(&open, &symbol,
@@ -50,7 +45,7 @@ static bool load_from(const char *folder)
     const struct eco_module *module = symbol != NULL ? open(&services) : NULL;
     if (module == NULL || memcmp(&module->build, &build, sizeof build) != 0) {
         refuse(path, symbol == NULL ? "not an ecornn module" : "of another version of ecornn");
-        dlclose(handle);
+        eco_os_module_close(handle);
         return false;
     }
     loaded = module->backend;
@@ -61,29 +56,12 @@ static bool load_from(const char *folder)
  * trusted.  Written once, when the library is loaded. */
 static char library_folder[1000];
 
-/* Is this the main program?  Its name is only what its caller wrote into argv[0]. */
-static bool is_program(const Dl_info *library)
-{
-    Dl_info program;
-    const uintptr_t headers = getauxval(AT_PHDR);
-    return headers == 0 || dladdr((void *)headers, &program) == 0 ||
-           program.dli_fbase == library->dli_fbase;
-}
-
-/* The library's name is its path as opened: a relative one is valid only at start. */
 __attribute__((constructor)) static void find_library_folder(void)
 {
-    Dl_info info;
-    char here[sizeof library_folder] = "";
+    char folder[sizeof library_folder];
     struct eco_text text = {library_folder, sizeof library_folder, 0};
-    if (getauxval(AT_SECURE) != 0 || dladdr(&once, &info) == 0 || info.dli_fname == NULL ||
-        is_program(&info))
-        return;
-    const char *name = info.dli_fname, *end = strrchr(name, '/');
-    if (*name != '/' && (getcwd(here, sizeof here) == NULL || *here != '/'))
-        return;
-    eco_text_add(&text, "%s%s%.*s/ecornn", here, *name != '/' ? "/" : "",
-                 end != NULL ? (int)(end - name) : 0, name);
+    if (eco_os_library_folder(&once, folder, sizeof folder))
+        eco_text_add(&text, "%s/ecornn", folder);
     if (text.length >= sizeof library_folder)
         library_folder[0] = '\0';
 }
@@ -92,11 +70,11 @@ __attribute__((constructor)) static void find_library_folder(void)
 static void load(void)
 {
     const char *folder = eco_environment("ECORNN_MODULE_DIR");
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == NULL) {
-        refuse("no NVIDIA driver", dlerror());
+    if (eco_os_module_open("libcuda.so.1") == NULL) {
+        refuse("no NVIDIA driver", eco_os_module_error());
         return;
     }
-    if (folder != NULL && *folder != '\0' && *folder != '/') {
+    if (folder != NULL && *folder != '\0' && !eco_os_is_absolute(folder)) {
         /* The program may have gone to another folder since it was started. */
         struct eco_text text = {why, sizeof why, 0};
         eco_text_add(&text, "no CUDA module: ECORNN_MODULE_DIR must be an absolute path, not '");

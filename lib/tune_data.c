@@ -4,17 +4,15 @@
 #include "lib/tune.h"
 
 #include <math.h>
-#include <time.h>
 
 #include "common/backend.h"
+#include "common/os.h"
 #include "common/type.h"
 #include "common/util.h"
 
 double eco_tune_now(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    return 1e-9 * (double)eco_os_now();
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */

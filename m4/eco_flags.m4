@@ -1,4 +1,17 @@
-# Compiler and linker flags: ECO_LINKER, ECO_HARDENING, ECO_WARNINGS, ECO_SANITIZER, ECO_FUZZ.
+# Compiler and linker flags: ECO_HOST, ECO_LINKER, ECO_HARDENING, ECO_WARNINGS, ECO_SANITIZER, ECO_FUZZ.
+
+# What a host needs that is not like Linux.  Windows, by mingw-w64: printf and scanf with C's formats, and no
+# move of a vector that wants alignment, because gcc aligns the stack to 16 bytes there and spills vectors of 32
+# and 64 bytes as if it did more (its bug 54412); on aligned memory the other moves are as fast.
+AC_DEFUN([ECO_HOST], [
+  AS_CASE([$host_os], [mingw*], [
+    HOST_CPPFLAGS=-D__USE_MINGW_ANSI_STDIO=1 HOST_CFLAGS=-Wa,-muse-unaligned-vector-move
+    AX_CHECK_COMPILE_FLAG([$HOST_CFLAGS], [], [AC_MSG_ERROR([the assembler of $CC needs binutils 2.38 or newer])])
+    AS_VAR_APPEND([HOST_CFLAGS], [" -Wno-format -Wno-format-extra-args"]) # of printf by Microsoft
+    LIBS="$LIBS -lsynchronization"])
+  AC_SUBST([HOST_CPPFLAGS])
+  AC_SUBST([HOST_CFLAGS])
+])
 
 # Only ecornn_* is visible, and the library stays in memory: libgomp's threads outlive a dlclose.
 AC_DEFUN([ECO_LINKER], [
@@ -13,6 +26,13 @@ AC_DEFUN([ECO_LINKER], [
 
 # What costs nothing and stops some faults from becoming exploits.  tests/build/hardened.sh looks.
 AC_DEFUN([ECO_HARDENING], [
+  # mingw-w64: Windows probes large frames by itself, and the other checks need one more library.
+  AS_CASE([$host_os], [mingw*], [], [_ECO_HARDENING])
+  AC_SUBST([HARDEN_CFLAGS])
+  AC_SUBST([HARDEN_LDFLAGS])
+])
+
+AC_DEFUN([_ECO_HARDENING], [
   # A frame larger than the guard below a stack touches each of its pages: no step over the guard.
   AX_APPEND_COMPILE_FLAGS([-fstack-clash-protection -fstack-protector-strong], [HARDEN_CFLAGS],
     [-Werror])
@@ -24,10 +44,8 @@ AC_DEFUN([ECO_HARDENING], [
           [fortify=], [-Werror], [AC_LANG_PROGRAM([[#include <stdio.h>]])])],
        [-Werror], [AC_LANG_PROGRAM([[#include <stdio.h>]])])
      AS_VAR_APPEND([HARDEN_CFLAGS], ["$fortify"])])
-  AC_SUBST([HARDEN_CFLAGS])
   # All symbols are found when a library is loaded; then their table is no more written.
   AX_APPEND_LINK_FLAGS([-Wl,-z,relro -Wl,-z,now], [HARDEN_LDFLAGS])
-  AC_SUBST([HARDEN_LDFLAGS])
 ])
 
 # A fused multiply-add is written as one or does not happen: variants must not differ by chance.

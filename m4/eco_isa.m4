@@ -55,5 +55,6 @@ __m512i f(__m512i a) { return _mm512_dpbusd_epi32(a, a, a); }])
     [immintrin.h], [__m512 f(__m512 a, __m512i b);
 __m512 f(__m512 a, __m512i b) { return _mm512_dpbf16_ps(a, (__m512bh)b, (__m512bh)b); }])
   _ECO_ISA_ONE([amx], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mamx-tile -mamx-bf16 -mamx-int8],
-    [immintrin.h], [void f(void); void f(void) { _tile_dpbf16ps(0, 1, 2); _tile_dpbusd(0, 1, 2); }])
+    [immintrin.h], [void f(const void *, __SIZE_TYPE__);
+void f(const void *rows, __SIZE_TYPE__ bytes) { _tile_loadd(0, rows, bytes); _tile_dpbf16ps(0, 1, 2); _tile_dpbusd(0, 1, 2); }])
 ])

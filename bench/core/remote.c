@@ -4,22 +4,20 @@
 #define _POSIX_C_SOURCE 200809L /* fdopen, mkstemp */
 #include "remote.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "say.h"
+#include "system.h"
 
 enum { LINE_BYTES = 1024 };
 
 /* The one child of this program. */
 static struct {
     const struct opponent *opponent;
-    FILE *to, *from;
-    pid_t id;
+    struct system_child process;
 } child;
 
 /* ---- the child: an opponent that is C -------------------------------------------------------- */
@@ -74,8 +72,8 @@ static void serve(void)
 /* Sends a command and reads the answer.  False: it is "no", or there is none. */
 static bool ask(const char *command, char answer[LINE_BYTES])
 {
-    if (fprintf(child.to, "%s\n", command) < 0 || fflush(child.to) != 0 ||
-        !fgets(answer, LINE_BYTES, child.from))
+    if (fprintf(child.process.to, "%s\n", command) < 0 || fflush(child.process.to) != 0 ||
+        !fgets(answer, LINE_BYTES, child.process.from))
         return say("the process of %s ended", child.opponent->name);
     answer[strcspn(answer, "\n")] = '\0';
     return strncmp(answer, "no ", 3) != 0 || say("%s %s", child.opponent->name, answer + 3);
@@ -174,56 +172,23 @@ static void remote_free(struct side *side)
     free(context);
 }
 
-static void become_child(const int to[2], const int from[2], const char *script)
-{
-    dup2(to[0], STDIN_FILENO);
-    dup2(from[1], STDOUT_FILENO);
-    for (int k = 0; k < 2; k++) {
-        close(to[k]);
-        close(from[k]);
-    }
-    if (child.opponent->where == IN_PYTHON) {
-        execlp("python3", "python3", script, child.opponent->name, (char *)NULL);
-        say("python3 %s cannot be started", script);
-        _exit(127);
-    }
-    serve();
-    exit(0);
-}
-
 const struct opponent *remote_start(const struct opponent *opponent, const char *script)
 {
     static struct opponent remote;
-    int to[2], from[2];
     remote = *opponent;
     remote.prepare = remote_prepare;
     remote.run = remote_run;
     remote.results = opponent->where == IN_PYTHON ? remote_results : NULL;
     remote.free = remote_free;
     child.opponent = opponent;
-    signal(SIGPIPE, SIG_IGN); /* writing to a child that has ended then fails with an error */
-    fflush(stdout);
-    if (pipe(to) != 0 || pipe(from) != 0 || (child.id = fork()) < 0) {
-        say("no process for %s", opponent->name);
-        return NULL;
-    }
-    if (child.id == 0)
-        become_child(to, from, script);
-    close(to[0]);
-    close(from[1]);
-    child.to = fdopen(to[1], "w");
-    child.from = fdopen(from[0], "r");
-    return child.to && child.from ? &remote : NULL;
+    const char *const words[] = {"python3", script, opponent->name, NULL};
+    if (system_child_start(&child.process, opponent->where == IN_PYTHON ? words : NULL, serve))
+        return &remote;
+    say("no process for %s", opponent->name);
+    return NULL;
 }
 
 void remote_stop(void)
 {
-    if (child.id <= 0)
-        return;
-    if (child.to)
-        fclose(child.to);
-    if (child.from)
-        fclose(child.from);
-    waitpid(child.id, NULL, 0);
-    child.id = 0;
+    system_child_end(&child.process);
 }

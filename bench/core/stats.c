@@ -1,11 +1,11 @@
 /*
  * Order statistics and time.
  */
-#define _POSIX_C_SOURCE 200809L
 #include "stats.h"
 
 #include <stdlib.h>
-#include <time.h>
+
+#include "system.h"
 
 static int compare(const void *a, const void *b)
 {
@@ -31,7 +31,5 @@ struct spread spread_of(double *numbers, int count)
 
 double now(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    return system_now();
 }

@@ -1,14 +1,12 @@
 /*
  * Bandwidths, the cost of a pointwise quotient and of a barrier, and the bound made of them.
  */
-#define _GNU_SOURCE /* cache sizes of sysconf */
 #include "machine.h"
 
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -17,6 +15,7 @@
 #include "peak.h"
 #include "bench/core/stats.h"
 #include "bench/core/named.h"
+#include "bench/core/system.h"
 
 static const double LOOP_SECONDS = 0.03;
 enum { INNER_BYTES = 1 << 20, OUTER_BYTES = 1 << 24, QUOTIENTS = 1 << 11 };
@@ -71,7 +70,9 @@ static double bandwidth(int threads, size_t bytes)
     double slowest = INFINITY;
 #pragma omp parallel num_threads(threads) reduction(min : slowest)
     {
-        uint64_t *const block = aligned_alloc(4096, bytes);
+        enum { PAGE = 4096 };
+        char *const memory = malloc(bytes + PAGE);
+        uint64_t *const block = memory ? (void *)(memory + PAGE - (uintptr_t)memory % PAGE) : NULL;
         volatile uint64_t keep = 0;
         double read = 0, elapsed = 0;
         if (block) {
@@ -87,7 +88,7 @@ static double bandwidth(int threads, size_t bytes)
         } while (elapsed < LOOP_SECONDS);
         (void)keep;
         slowest = read / elapsed;
-        free(block);
+        free(memory);
     }
     return slowest;
 }
@@ -174,10 +175,7 @@ static double barrier(int threads)
 
 static double resident(void)
 {
-    long bytes = 0;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
+    const size_t bytes = system_cache_bytes();
     return 0.8 * (double)(bytes > 0 ? bytes : 1 << 20);
 }
 

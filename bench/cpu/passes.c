@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32) /* needs ELF */
 #define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define EVERY_WIDTH
@@ -84,9 +84,9 @@ void pass_run(enum pass pass, const struct rectangle *rectangle)
     pass_function *const row = pass_row[pass];
     const struct rows to = rectangle->to, a = rectangle->a, b = rectangle->b;
     const int N = rectangle->N, H = rectangle->H;
-    const int parallel = N > 1 && (long)N * H >= PARALLEL_FROM;
+    const int parallel = N > 1 && (int64_t)N * H >= PARALLEL_FROM;
 #pragma omp parallel for schedule(static) if (parallel)
     for (int n = 0; n < N; n++)
-        row(to.data + (long)n * to.stride, a.data + (long)n * a.stride, b.data + (long)n * b.stride,
-            H);
+        row(to.data + (int64_t)n * to.stride, a.data + (int64_t)n * a.stride,
+            b.data + (int64_t)n * b.stride, H);
 }

@@ -84,9 +84,9 @@ static bool value_of(const char *pairs, const char *key, const char *word, char 
     }
     if (!eco_force_number(pairs, key, &now) || now <= 0)
         return false;
-    const long factor = strtol(word + 1, NULL, 10);
-    const long wanted = *word == '*' ? (now > (1 << 20) ? now : now * factor) : now / factor;
-    eco_text_add(&text, "%ld", wanted > 1 ? wanted : 1);
+    const long long factor = strtoll(word + 1, NULL, 10);
+    const long long wanted = *word == '*' ? (now > (1 << 20) ? now : now * factor) : now / factor;
+    eco_text_add(&text, "%lld", wanted > 1 ? wanted : 1);
     return true;
 }
 

@@ -2,14 +2,9 @@
  * Wisdom files: where they are, and how they are read and replaced; see files.h.  text.c parses the
  * text in them.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* O_CLOEXEC, realpath */
-#endif
-
 #include "common/wisdom/files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,7 +19,7 @@
 #include "common/wisdom/wisdom.h"
 
 enum { MOST_FILE = 16 << 20 };
-_Static_assert(ECO_MOST_PATH >= PATH_MAX, "room for realpath");
+_Static_assert(ECO_MOST_PATH >= PATH_MAX, "room for resolved paths");
 
 /* The part of a path that errors show: its end, where long paths differ. */
 static const char *shown(const char *path)
@@ -54,14 +49,17 @@ static bool is_given(const char *value)
 
 static bool user_path(struct eco_text *path)
 {
-    const char *folder = eco_environment("XDG_CONFIG_HOME"), *home = eco_environment("HOME");
-    if (is_given(folder) && *folder == '/')
-        eco_text_add(path, "%s/ecornn/wisdom", folder);
-    else if (is_given(home) && *home == '/')
-        eco_text_add(path, "%s/.config/ecornn/wisdom", home);
-    else
-        return false;
-    return true;
+    static const struct {
+        const char *variable, *below;
+    } homes[] = {{"XDG_CONFIG_HOME", ""}, {"HOME", "/.config"}, {"APPDATA", ""}};
+    for (size_t k = 0; k < sizeof homes / sizeof *homes; k++) {
+        const char *home = eco_environment(homes[k].variable);
+        if (!is_given(home) || !eco_os_is_absolute(home))
+            continue;
+        eco_text_add(path, "%s%s/ecornn/wisdom", home, homes[k].below);
+        return true;
+    }
+    return false;
 }
 
 bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path)
@@ -71,7 +69,7 @@ bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path)
         return false;
     if (which == ECO_WISDOM_USER)
         return user_path(path);
-    if (which == ECO_WISDOM_ASKED && !is_given(asked))
+    if (which == ECO_WISDOM_ASKED ? !is_given(asked) : !eco_os_is_absolute(ECO_SYSCONFDIR))
         return false;
     eco_text_add(path, "%s", which == ECO_WISDOM_SYSTEM ? ECO_SYSCONFDIR "/ecornn/wisdom" : asked);
     return true;
@@ -131,7 +129,7 @@ ecornn_status eco_wisdom_load(const char *path)
     const ecornn_status found = find_path(&path, data);
     if (found != ECORNN_OK)
         return found;
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int file = eco_os_open(path, ECO_OS_READ);
     if (file < 0)
         return fail("cannot read", path, errno);
     const ecornn_status status = load_open(file, path);
@@ -192,66 +190,31 @@ static bool write_all(int file, const char *text, size_t bytes)
     return true;
 }
 
-/* Gives a folder that root made to the owner of the folder around it. */
-static void give_folder(const char *path)
-{
-    struct stat above;
-    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    const bool users = folder >= 0 && fstatat(folder, "..", &above, 0) == 0 && above.st_uid != 0;
-    if (users && fchown(folder, above.st_uid, above.st_gid) != 0)
-        errno = 0; /* it stays with root */
-    if (folder >= 0)
-        close(folder);
-}
-
 /* Makes the folders of the user's file. */
 static void make_folders(const char *path)
 {
     char folder[ECO_MOST_PATH];
     struct eco_text text = {folder, sizeof folder, 0};
     eco_text_add(&text, "%s", path);
-    for (char *at = folder + 1; (at = strchr(at, '/')) != NULL; at++) {
-        *at = '\0';
-        if (mkdir(folder, 0777) == 0 && geteuid() == 0) /* opening the file reports failures */
-            give_folder(folder);
-        *at = '/';
-    }
+    for (char *at = folder + 1; *at != '\0'; at++)
+        if (eco_os_is_separator(*at)) {
+            const char separator = *at;
+            *at = '\0';
+            eco_os_make_folder(folder); /* opening the file reports failures */
+            *at = separator;
+        }
 }
 
 /* Follows links to the file that is replaced, which must be a regular file. */
 static ecornn_status resolve(const char *path, char target[ECO_MOST_PATH])
 {
     struct stat about;
-    if (lstat(path, &about) != 0 && errno == ENOENT) {
-        struct eco_text same = {target, ECO_MOST_PATH, 0};
-        eco_text_add(&same, "%s", path);
-        return same.length < same.size ? ECORNN_OK : fail("cannot write", path, ENAMETOOLONG);
-    }
-    if (stat(path, &about) != 0 || realpath(path, target) == NULL)
-        return fail("cannot write", path, errno);
-    return S_ISREG(about.st_mode)
+    const int error = eco_os_resolve(path, target, ECO_MOST_PATH);
+    if (error != 0)
+        return fail("cannot write", path, error);
+    return stat(target, &about) != 0 || S_ISREG(about.st_mode)
                ? ECORNN_OK
                : eco_fail(ECORNN_FAILED, "cannot write: %s: not a regular file", shown(path));
-}
-
-/* Gives a new file the mode, the group and, if root writes, the owner of the file that it replaces;
- * without such a file, root gives it to the owner of the folder.  If the group cannot be kept, the
- * new group may do what all users may.  Returns an errno. */
-static int set_owner(int file, const char *path)
-{
-    char folder[ECO_MOST_PATH];
-    struct stat old;
-    struct eco_text text = {folder, sizeof folder, 0};
-    const bool replaces = stat(path, &old) == 0, root = geteuid() == 0;
-    const char *end = strrchr(path, '/');
-    eco_text_add(&text, "%.*s", end != NULL ? (int)(end - path) : 1, end != NULL ? path : ".");
-    if (!replaces && (!root || stat(folder[0] != '\0' ? folder : "/", &old) != 0))
-        return 0;
-    const bool kept = fchown(file, root ? old.st_uid : (uid_t)-1, old.st_gid) == 0;
-    const mode_t mode = old.st_mode & 0777;
-    if (!replaces)
-        return 0; /* a new file that cannot be given away stays as it is */
-    return fchmod(file, kept ? mode : (mode & 0707) | (mode & 07) << 3) == 0 ? 0 : errno;
 }
 
 /* Makes a new file in the same folder, with an unused name; returns -1 on failure. */
@@ -262,7 +225,7 @@ static int open_new(const char *path, char *data, size_t size)
     do {
         struct eco_text name = {data, size, 0};
         eco_text_add(&name, "%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&number, 1));
-        file = open(data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        file = eco_os_open(data, ECO_OS_NEW);
     } while (file < 0 && errno == EEXIST);
     return file;
 }
@@ -277,12 +240,12 @@ static ecornn_status replace(const char *link, const char *text, size_t bytes)
     const int file = open_new(path, data, sizeof data);
     if (file < 0)
         return fail("cannot write", data, errno);
-    int error = set_owner(file, path);
-    if (error == 0 && !(write_all(file, text, bytes) && fsync(file) == 0))
+    int error = eco_os_keep_owner(file, path);
+    if (error == 0 && !(write_all(file, text, bytes) && eco_os_sync(file) == 0))
         error = errno;
     if (close(file) != 0 && error == 0)
         error = errno;
-    if (error == 0 && rename(data, path) != 0)
+    if (error == 0 && eco_os_rename(data, path) != 0)
         error = errno;
     if (error == 0)
         return ECORNN_OK;
@@ -334,7 +297,7 @@ void eco_record(const char *problem, const char *cell, struct eco_text *note)
     if (cell != NULL)
         add_cell(&text, cell);
     eco_text_add(&text, "%s\n", problem);
-    const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    const int file = eco_os_open(path, ECO_OS_APPEND);
     /* A single write at the end of a file is not interleaved with others. */
     const bool done = file >= 0 && write(file, line, text.length) == (ssize_t)text.length;
     if (!done)

@@ -63,7 +63,7 @@ ecornn_status eco_wisdom_learn(const struct ecornn_device *device,
     char data[2048], identity[17] = "-", date[16]; /* a line has at most 1024 bytes */
     struct eco_text text = {data, sizeof data, 0};
     struct tm day;
-    if (gmtime_r(&now, &day) == NULL || strftime(date, sizeof date, "%Y-%m-%d", &day) == 0)
+    if (!eco_os_date(now, &day) || strftime(date, sizeof date, "%Y-%m-%d", &day) == 0)
         return eco_fail(ECORNN_FAILED, "the system has no date");
     if (cell != 0)
         eco_text_add(&(struct eco_text){identity, sizeof identity, 0}, "%016" PRIx64, cell);

@@ -45,13 +45,13 @@ static void hear(const struct eco_team *team, _Atomic unsigned *word, unsigned t
     const int soon = team->spins < LOOKS_OF_USUAL_WAITS ? team->spins : LOOKS_OF_USUAL_WAITS;
     if (look(word, turn, soon))
         return;
-    const int64_t begin = eco_busy_now();
+    const int64_t begin = eco_os_now();
     const bool spun = look(word, turn, team->spins - soon);
-    const int64_t then = eco_busy_now();
+    const int64_t then = eco_os_now();
     if (!spun)
         sleep_until(team, word, turn);
     if (team->waits != NULL)
-        eco_waits_add(team->waits, then - begin, spun ? 0 : eco_busy_now() - then);
+        eco_waits_add(team->waits, then - begin, spun ? 0 : eco_os_now() - then);
 }
 
 static void announce(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)

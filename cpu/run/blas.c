@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
@@ -102,12 +101,6 @@ static int places(void)
     return (twice < 50 ? 50 : twice > MOST ? MOST : twice) - 2;
 }
 
-static bool has_room(void)
-{
-    void *room = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return room != MAP_FAILED && munmap(room, BUFFER) == 0;
-}
-
 static void note(const void *buffer)
 {
     const int had = atomic_load(&made);
@@ -127,7 +120,7 @@ static void make(int all, int others)
     void *buffer[MOST];
     const int spare = atomic_load(&made) - others;
     int n = 0;
-    while (atomic_load(&made) < all && n < all && (n < spare || has_room())) {
+    while (atomic_load(&made) < all && n < all && (n < spare || eco_os_has_room(BUFFER))) {
         buffer[n] = blas_memory_alloc != NULL ? blas_memory_alloc(0) : NULL;
         note(buffer[n++]);
     }

@@ -4,7 +4,7 @@
  */
 #include "cpu/run/busy.h"
 
-#include <time.h>
+#include "common/os.h"
 
 /* ns: longer than any wait on a quiet machine, except for uneven shares, and shorter than the time
  * for which a scheduler runs another thread. */
@@ -19,18 +19,6 @@ static const double FEWER = 0.9;
  * that has just ended. So failing tries cost little, and so does a single loss. */
 enum { FIRST_PAUSE = 2, JUST = 8, LONGEST = 16 };
 static const int64_t LONGEST_PAUSE = 1000000000;
-
-static int64_t read_clock(clockid_t clock)
-{
-    struct timespec time = {0};
-    clock_gettime(clock, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-int64_t eco_busy_now(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
-}
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -58,7 +46,7 @@ void eco_region_begin(struct eco_region *region, struct eco_busy *busy, int thre
     if (busy == NULL)
         return;
     const int free = atomic_load_explicit(&busy->most, memory_order_relaxed);
-    region->begin = eco_busy_now();
+    region->begin = eco_os_now();
     region->measured = atomic_load_explicit(&busy->measure, memory_order_relaxed) > 0;
     if (free == 0 || threads <= free)
         return;
@@ -70,7 +58,7 @@ void eco_region_begin(struct eco_region *region, struct eco_busy *busy, int thre
 
 void eco_region_enter(const struct eco_region *region, struct eco_waits *waits)
 {
-    *waits = (struct eco_waits){.cpu = region->measured ? read_clock(CLOCK_THREAD_CPUTIME_ID) : 0};
+    *waits = (struct eco_waits){.cpu = region->measured ? eco_os_thread_now() : 0};
 }
 
 void eco_waits_add(struct eco_waits *waits, int64_t spun, int64_t slept)
@@ -88,11 +76,11 @@ void eco_region_leave(struct eco_region *region, const struct eco_waits *waits, 
     if (waits->spun + waits->slept > 0)
         atomic_store_explicit(&region->waited, true, memory_order_relaxed);
     if (id == 0)
-        region->left = eco_busy_now();
+        region->left = eco_os_now();
     if (!region->measured)
         return;
-    const int64_t cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - waits->cpu,
-                  elapsed = eco_busy_now() - region->begin, lost = elapsed - cpu - waits->slept;
+    const int64_t cpu = eco_os_thread_now() - waits->cpu, elapsed = eco_os_now() - region->begin,
+                  lost = elapsed - cpu - waits->slept;
     atomic_fetch_add_explicit(&region->done, most(cpu - waits->spun, 0), memory_order_relaxed);
     if (lost >= LONG_WAIT && lost > elapsed / LATE_PART)
         atomic_fetch_add_explicit(&region->late, 1, memory_order_relaxed);
@@ -118,7 +106,7 @@ void eco_region_end(struct eco_region *region)
     struct eco_busy *const busy = region->busy;
     if (busy == NULL)
         return;
-    const int64_t now = eco_busy_now(), wall = now - region->begin, tail = now - region->left;
+    const int64_t now = eco_os_now(), wall = now - region->begin, tail = now - region->left;
     const bool long_tail = tail >= LONG_WAIT, waited = region->waited || long_tail;
     const int late = region->late + (long_tail && tail > wall / LATE_PART);
     const int fewer = region->threads > late ? region->threads - late : 1;

@@ -49,6 +49,4 @@ void eco_region_leave(struct eco_region *region, const struct eco_waits *waits, 
 /* Called by the caller, thread 0, when all have left. */
 void eco_region_end(struct eco_region *region);
 
-int64_t eco_busy_now(void); /* ns */
-
 #endif /* ECO_BUSY_H */

@@ -1,10 +1,7 @@
 /*
- * Properties of this processor. With quota.c the only place that asks the processor, the system or
- * the environment; called when a device is opened.
+ * Properties of this processor. With quota.c the only place that asks the processor, or the system
+ * about it, or the environment; called when a device is opened.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1
-#endif
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -15,13 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#ifdef __linux__
-#include <sys/auxv.h>
-#include <sys/syscall.h>
-#endif
-#include <sys/utsname.h>
-#include <unistd.h>
 
+#include "common/os.h"
 #include "common/util.h"
 #include "cpu/cpu.h"
 #include "cpu/run/cpuid.h"
@@ -60,36 +52,12 @@ static unsigned saved_registers(void)
     return low;
 }
 
-/* Does the system offer the tile registers to processes that ask? */
-static bool tiles_offered(void)
-{
-#if defined(__linux__) && defined(SYS_arch_prctl)
-    enum { GET_SUPPORTED = 0x1021, TILE_DATA = 18 };
-    uint64_t supported = 0;
-    return syscall(SYS_arch_prctl, GET_SUPPORTED, &supported) == 0 &&
-           (supported >> TILE_DATA & 1) != 0;
-#else
-    return false;
-#endif
-}
-
 /* 256-bit VNNI, where AVX2 is. */
 static bool has_avxvnni(void)
 {
     enum { AVXVNNI = 1 << 4 }; /* 7.1.eax */
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & AVXVNNI);
-}
-
-/* Asks for them; may be called again. */
-static bool tiles_given(void)
-{
-#if defined(__linux__) && defined(SYS_arch_prctl)
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
-#else
-    return false;
-#endif
 }
 
 static enum rank best_rank(void)
@@ -113,7 +81,7 @@ static enum rank best_rank(void)
         return has_avxvnni() ? RANK_AVXVNNI : RANK_AVX2;
     if (!(c & VNNI))
         return RANK_AVX512;
-    const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && tiles_offered();
+    const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && eco_os_tiles_offered();
     if (amx)
         return RANK_AMX;
     enum { BF16 = 1 << 5 }; /* 7.1.eax */
@@ -143,11 +111,6 @@ static void model_name(char name[49])
     name[48] = 0;
 }
 #else
-static bool tiles_given(void)
-{
-    return false;
-}
-
 static bool has_avxvnni(void)
 {
     return false;
@@ -160,11 +123,9 @@ static bool has_fast_dots(void)
 
 static enum rank best_rank(void)
 {
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__aarch64__)
     enum { DOT_PRODUCT = 1 << 20 }; /* HWCAP_ASIMDDP */
-    return getauxval(AT_HWCAP) & DOT_PRODUCT ? RANK_NEONDOT : RANK_NEON;
-#elif defined(__aarch64__)
-    return RANK_NEON;
+    return eco_os_arm_features() & DOT_PRODUCT ? RANK_NEONDOT : RANK_NEON;
 #else
     return RANK_PLAIN;
 #endif
@@ -268,12 +229,12 @@ const char *eco_isa_name(int index)
 const struct eco_isa *eco_isa_supported(int index)
 {
     const enum rank best = best_rank();
-    return best_below(best == RANK_AMX && !tiles_given() ? RANK_AVX512BF16 : best, index);
+    return best_below(best == RANK_AMX && !eco_os_tiles_given() ? RANK_AVX512BF16 : best, index);
 }
 
 const struct eco_isa *eco_isa_with_tiles(const struct eco_isa *isa)
 {
-    return isa->amx == NULL || tiles_given() ? isa : best_below(RANK_AVX512BF16, 0);
+    return isa->amx == NULL || eco_os_tiles_given() ? isa : best_below(RANK_AVX512BF16, 0);
 }
 
 const struct eco_isa *eco_isa_choose(void)
@@ -298,13 +259,15 @@ const struct eco_isa *eco_isa_choose(void)
 void eco_cpu_name(char *name, size_t size)
 {
     char model[49];
-    struct utsname system;
+    char machine[65] = "";
     model_name(model);
     const char *from = model;
     while (isspace((unsigned char)*from))
         from++;
-    if (*from == 0 && uname(&system) == 0)
-        from = system.machine;
+    if (*from == 0) {
+        eco_os_machine(machine, sizeof machine);
+        from = machine;
+    }
     snprintf(name, size, "%s", *from ? from : "CPU");
     for (size_t n = strlen(name); n > 0 && isspace((unsigned char)name[n - 1]); n--)
         name[n - 1] = 0;
@@ -312,19 +275,13 @@ void eco_cpu_name(char *name, size_t size)
 
 size_t eco_cpu_cache_bytes(void)
 {
-    long bytes = 0;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
-    return bytes > 0 ? (size_t)bytes : (size_t)1 << 20;
+    const size_t bytes = eco_os_cache_bytes(2);
+    return bytes > 0 ? bytes : (size_t)1 << 20;
 }
 
 int32_t eco_cpu_first_bytes(void)
 {
-    long bytes = 0;
-#ifdef _SC_LEVEL1_DCACHE_SIZE
-    bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-#endif
+    const size_t bytes = eco_os_cache_bytes(1);
     return bytes > 0 && bytes <= INT32_MAX ? (int32_t)bytes : 32 << 10;
 }
 

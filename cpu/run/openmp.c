@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/os.h"
+
 /* ---- forks ----------------------------------------------------------------------------------- */
 
 /*
@@ -13,28 +15,13 @@
  * the moment the library is loaded.
  */
 
-#ifdef __linux__
-#include <sys/stat.h>
-#endif
-
 static _Atomic bool had_threads; /* the parent, when it forked */
 static _Atomic bool forked;
 
-/* Is this the only thread of the process? Then no region has threads left. */
-static bool is_alone(void)
-{
-#ifdef __linux__
-    enum { LINKS_OF_A_FOLDER = 2 }; /* plus one for each subdirectory */
-    struct stat tasks;
-    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == LINKS_OF_A_FOLDER + 1;
-#else
-    return false;
-#endif
-}
-
 static void before_fork(void)
 {
-    atomic_store(&had_threads, !is_alone());
+    /* If this is the only thread, no region has threads left. */
+    atomic_store(&had_threads, !eco_os_is_alone());
 }
 
 static void child_after_fork(void)
@@ -48,7 +35,7 @@ static void child_after_fork(void)
 
 __attribute__((constructor)) static void watch(void)
 {
-    pthread_atfork(before_fork, NULL, child_after_fork);
+    eco_os_at_fork(before_fork, NULL, child_after_fork);
 }
 
 bool eco_cpu_forked(void)

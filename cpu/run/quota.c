@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/os.h"
+
 enum { PATH = 512 };
 
 /* Reads the numbers in a file of a control group; false if it is missing or says "max" or -1. */
 static bool read_numbers(const char *path, double *first, double *second)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = eco_os_read_text(path);
     if (!file)
         return false;
     const int n = fscanf(file, "%lf %lf", first, second);
@@ -67,7 +69,7 @@ int eco_cpu_quota(const char *root)
     char line[PATH], path[PATH], base[PATH];
     double cpus = INT32_MAX;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
+    FILE *file = eco_os_read_text(path);
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = 0;
         char *const first = strchr(line, ':'), *const second =

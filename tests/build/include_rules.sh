@@ -9,9 +9,12 @@ cd "${srcdir:-.}"
 table='
 include/         : include/                                                               : /
 common/number.h  :                                                                        : immintrin omp.h cblas cuda
-common/util.h    : include/                                                               : immintrin omp.h cblas cuda
-common/util.c    : include/ common/util.h config.h                                        : immintrin omp.h cblas cuda
-common/cell/     : include/ common/number.h common/util.h                                 : immintrin omp.h cblas cuda
+common/os.h      :                                                                        : immintrin omp.h cblas cuda
+common/os_posix.c : common/os.h                                                          : immintrin omp.h cblas cuda
+common/os_windows.c : common/os.h                                                        : immintrin omp.h cblas cuda
+common/util.h    : include/ common/os.h                                                              : immintrin omp.h cblas cuda
+common/util.c    : include/ common/os.h common/util.h                                        : immintrin omp.h cblas cuda
+common/cell/     : include/ common/number.h common/os.h common/util.h                                 : immintrin omp.h cblas cuda
 common/ref/      : include/ common/cell/ common/problem.h common/backend.h common/host.h common/type.h common/util.h common/number.h common/quantise.h : immintrin omp.h cblas cuda
 common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 cpu/isa/         : include/ common/                                                       : omp.h cblas cuda
@@ -41,7 +44,7 @@ gpu/run/         : include/ common/ gpu/device/device.h gpu/device/rates.h gpu/v
 gpu/algo/        : include/ common/ gpu/device/rates.h gpu/view/ gpu/run/run.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/scan/ gpu/wide_step/ gpu/jit/ : immintrin omp.h cblas
 gpu/             : include/ common/ gpu/ config.h                                         : immintrin omp.h cblas
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
-tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
+tools/cellgen.c  : include/ common/cell/ common/os.h common/util.h                                    : immintrin omp.h cblas cuda
 tests/gpu/host/  : gpu/arch/ tests/gpu/host/                                           : cublas
 tests/build/consumer.c : include/                                                               : immintrin omp.h cblas cuda
 tests/           : include/ common/ tests/kit/ cpu/ gpu/algo/algo.h gpu/jit/compile.h gpu/device/rates.h gpu/device/cuda_compat.h gpu/gemm/ gpu/fused_step/fused_step.h gpu/wide_step/wide_step.h gpu/ops/ops.h gpu/persistent/persistent.h gpu/run/run.h gpu/scan/scan.h lib/ examples/ bench/core/ tools/ecornn/ config.h                    :

@@ -23,10 +23,11 @@ RUNS = {
     "scan": ("ecornn_forward eco_gpu_run_scan", 44, 0),
     "step": ("ecornn_forward eco_gpu_run_step", 42, 0),
 }
-# The run of a layer: models, nets and tangents are plans of their own, which run those of layers.
+# The run of a layer: models, nets and tangents are plans of their own, which run those of layers.  The
+# system's calls call nothing of ours.
 WITHOUT = {"common/compose/models.c", "common/compose/models_run.c", "common/compose/net_run.c",
-           "common/compose/tangent_run.c", "common/compose/tangent_weights.c", "lib/net.c",
-           "lib/tangent.c"}
+           "common/compose/tangent_run.c", "common/compose/tangent_weights.c", "common/os_posix.c",
+           "lib/net.c", "lib/tangent.c"}
 CHOOSE = re.compile(r"cpu/algo/(?!run\.c)|common/(force|plan/(planner|strategy)|tune/.*)\.c|"
                     r"gpu/(algo/|.*/(algo|choose|chunks|cost|kernels|rates|requirements|tiling)\.c)")
 LEAF = re.compile(r"cpu/isa/")  # kernels, which call nothing of ours

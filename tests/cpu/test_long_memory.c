@@ -86,6 +86,7 @@ static bool all_agree(const struct test_case *test, const struct data *inputs,
 {
     const char *name;
     bool ok = true;
+    memset(ran, 0, sizeof ran);
     for (int k = 0; ok && k < algorithm_count(&eco_backend_cpu); k++)
         if (algorithm_take(&eco_backend_cpu, k, &name))
             ok = algorithm_agrees(test, name, inputs, expected);

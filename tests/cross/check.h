@@ -1,7 +1,8 @@
 /*
- * The part of Check's interface that the tests of test_arm64.sh need; cross compilers come without
- * that library.  All tests run in this process, one after the other, and the first failure ends it.
- * CHECK_EVERY is "N NAME": only every Nth case of the test of that name runs.
+ * The part of Check's interface that the tests of test_arm64.sh and test_windows.sh need; cross
+ * compilers come without that library.  All tests run in this process, one after the other, and the
+ * first failure ends it. CHECK_EVERY is "N NAME": only every Nth case of the test of that name
+ * runs.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -21,6 +22,7 @@ typedef struct {
 } TTest;
 typedef struct {
     int n;
+    void (*before)(void), (*after)(void); /* each case */
     TTest test[CHECK_MOST];
 } TCase, Suite, SRunner; /* one case is all there is */
 
@@ -47,25 +49,38 @@ typedef struct {
     } while (0)
 #define ck_assert(truth)          ck_assert_msg(truth, "%s", #truth)
 #define ck_assert_int_eq(a, b)    ck_assert_msg((a) == (b), "%s == %s", #a, #b)
+#define ck_assert_int_ne(a, b)    ck_assert_msg((a) != (b), "%s != %s", #a, #b)
 #define ck_assert_int_lt(a, b)    ck_assert_msg((a) < (b), "%s < %s", #a, #b)
 #define ck_assert_int_le(a, b)    ck_assert_msg((a) <= (b), "%s <= %s", #a, #b)
 #define ck_assert_int_gt(a, b)    ck_assert_msg((a) > (b), "%s > %s", #a, #b)
 #define ck_assert_int_ge(a, b)    ck_assert_msg((a) >= (b), "%s >= %s", #a, #b)
 #define ck_assert_uint_lt(a, b)   ck_assert_msg((a) < (b), "%s < %s", #a, #b)
+#define ck_assert_uint_le(a, b)   ck_assert_msg((a) <= (b), "%s <= %s", #a, #b)
 #define ck_assert_uint_eq(a, b)   ck_assert_msg((a) == (b), "%s == %s", #a, #b)
 #define ck_assert_uint_ge(a, b)   ck_assert_msg((a) >= (b), "%s >= %s", #a, #b)
 #define ck_assert_str_eq(a, b)    ck_assert_msg(strcmp(a, b) == 0, "%s == %s", #a, #b)
+#define ck_assert_str_ne(a, b)    ck_assert_msg(strcmp(a, b) != 0, "%s != %s", #a, #b)
 #define ck_assert_ptr_null(a)     ck_assert_msg((a) == NULL, "%s == NULL", #a)
 #define ck_assert_ptr_nonnull(a)  ck_assert_msg((a) != NULL, "%s != NULL", #a)
 #define ck_assert_ptr_eq(a, b)    ck_assert_msg((a) == (b), "%s == %s", #a, #b)
 #define ck_assert_mem_eq(a, b, n) ck_assert_msg(memcmp(a, b, n) == 0, "%s == %s", #a, #b)
+#define ck_assert_mem_ne(a, b, n) ck_assert_msg(memcmp(a, b, n) != 0, "%s != %s", #a, #b)
+#define ck_assert_double_eq(a, b) ck_assert_msg((a) == (b), "%s == %s", #a, #b)
+#define ck_assert_double_le(a, b) ck_assert_msg((a) <= (b), "%s <= %s", #a, #b)
+#define ck_assert_double_gt(a, b) ck_assert_msg((a) > (b), "%s > %s", #a, #b)
+#define ck_assert_double_ge(a, b) ck_assert_msg((a) >= (b), "%s >= %s", #a, #b)
+#define ck_assert_double_eq_tol(a, b, t)                                                           \
+    ck_assert_msg((a) - (b) < (t) && (b) - (a) < (t), "%s == %s", #a, #b)
+#define ck_assert_float_eq     ck_assert_double_eq
+#define ck_assert_float_gt     ck_assert_double_gt
+#define ck_assert_float_eq_tol ck_assert_double_eq_tol
 
-static TCase check_case;
+static TCase check_only;
 
 static inline TCase *tcase_create(const char *name)
 {
     (void)name;
-    return &check_case;
+    return &check_only;
 }
 
 static inline Suite *suite_create(const char *name)
@@ -73,12 +88,13 @@ static inline Suite *suite_create(const char *name)
     return tcase_create(name);
 }
 
-#define tcase_set_timeout(tcase, seconds)               ((void)(tcase))
-#define suite_add_tcase(suite, tcase)                   ((void)(suite), (void)(tcase))
-#define srunner_create(suite)                           (suite)
-#define srunner_set_fork_status(runner, status)         ((void)(runner))
-#define srunner_free(runner)                            ((void)(runner))
-#define tcase_add_checked_fixture(tcase, before, after) ((void)(tcase), (void)(before))
+#define tcase_set_timeout(tcase, seconds)       ((void)(tcase))
+#define suite_add_tcase(suite, tcase)           ((void)(suite), (void)(tcase))
+#define srunner_create(suite)                   (suite)
+#define srunner_set_fork_status(runner, status) ((void)(runner))
+#define srunner_free(runner)                    ((void)(runner))
+#define tcase_add_checked_fixture(tcase, set_up, tear_down)                                        \
+    ((tcase)->before = (set_up), (tcase)->after = (tear_down))
 
 static inline void tcase_add_loop_test(TCase *tcase, const TTest *test, int from, int to)
 {
@@ -101,8 +117,13 @@ static inline void srunner_run_all(const SRunner *runner, int unused)
     (void)unused;
     for (const TTest *test = runner->test; test < runner->test + runner->n; test++) {
         int cases = 0;
-        for (int i = test->from; i < test->to; i += check_every(test->name), cases++)
+        for (int i = test->from; i < test->to; i += check_every(test->name), cases++) {
+            if (runner->before != NULL)
+                runner->before();
             test->run(i);
+            if (runner->after != NULL)
+                runner->after();
+        }
         printf("ok - %s, %d of %d cases, %.1f s so far\n", test->name, cases, test->to - test->from,
                (double)clock() / CLOCKS_PER_SEC);
         fflush(stdout);

@@ -42,8 +42,8 @@ static void load_params(struct trial *trial, const struct data *inputs)
     }
 }
 
-static void open(struct trial *trial, const struct machine *machine, const struct test_case *test,
-                 int32_t T, int32_t N)
+static void open_run(struct trial *trial, const struct machine *machine,
+                     const struct test_case *test, int32_t T, int32_t N)
 {
     ecornn_desc desc = test->desc;
     ecornn_plan *plan;
@@ -59,7 +59,7 @@ bool whole_open(struct trial *whole, const struct machine *machine, const struct
 {
     struct data results = {0};
     const bool ok = case_run(test, machine, inputs, &results);
-    open(whole, machine, test, test->T, test->N);
+    open_run(whole, machine, test, test->T, test->N);
     load_params(whole, inputs);
     for (int role = 0; role < DPARAMS; role++)
         for (int s = 0; s < TRIAL_STATES && role != PARAMS; s++)
@@ -74,7 +74,7 @@ void whole_part(struct trial *part, const struct machine *machine, const struct 
     struct test_case of = *test;
     of.desc.flags &= ~(uint32_t)(ECORNN_SAVE_ALL | ECORNN_SAVE_STATES);
     of.desc.save_every = 0;
-    open(part, machine, &of, T, N);
+    open_run(part, machine, &of, T, N);
 }
 
 static bool is_equal(struct part_row a, struct part_row b, void *context)

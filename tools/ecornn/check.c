@@ -2,7 +2,6 @@
  * ecornn check: compares every device, instruction set and algorithm of this machine with the
  * reference, on small problems of all kinds, in less than a minute.
  */
-#define _POSIX_C_SOURCE 200809L /* setenv */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "bench/core/ours.h"
 #include "bench/core/say.h"
+#include "bench/core/system.h"
 #include "command.h"
 #include "json.h"
 
@@ -260,14 +260,14 @@ static bool try_case(struct combinations *all, const char *text)
     struct problem problem;
     struct ours reference = {.problem = NULL};
     struct results expected = {{NULL}};
-    unsetenv("ECORNN_ALGORITHM"); /* set for the case before */
+    system_set("ECORNN_ALGORITHM", NULL); /* set for the case before */
     if (!problem_parse(&problem, text, NULL))
         return false;
     const bool good = ours_plan(&reference, &problem, "reference") &&
                       problem_fill(&problem, reference.plan, 1) && compute(&reference, &expected);
     for (int k = 0; good && k < all->n; k++) {
-        setenv("ECORNN_ISA", all->list[k].set, 1);
-        setenv("ECORNN_ALGORITHM", all->list[k].algorithm, 1);
+        system_set("ECORNN_ISA", all->list[k].set);
+        system_set("ECORNN_ALGORITHM", all->list[k].algorithm);
         try_combination(&all->list[k], &problem, &expected);
     }
     results_free(&expected);
@@ -304,7 +304,7 @@ static void unset_choices(void)
         "ECORNN_WAVEFRONT", "ECORNN_CHUNK", "ECORNN_EMULATED_F32",
     };
     for (size_t k = 0; k < sizeof variables / sizeof *variables; k++)
-        unsetenv(variables[k]);
+        system_set(variables[k], NULL);
 }
 
 static int run(const struct options *options)

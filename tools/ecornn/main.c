@@ -2,13 +2,12 @@
  * ecornn: shows plans, measures, tunes and checks the library.  It uses the public header only.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/core/program.h"
 #include "bench/core/say.h"
+#include "bench/core/system.h"
 #include "command.h"
 
 const char program_name[] = "ecornn";
@@ -71,20 +70,10 @@ static int run(int count, char **words)
     return options.help ? print_command_help(command) : command->run(&options);
 }
 
-/* If the caller closed standard output, a file that is opened must not take its place: printed
- * lines would go there.  Printing to this one fails. */
-static void fill_standard_files(void)
-{
-    int file;
-    while ((file = open("/dev/null", O_RDONLY)) >= 0 && file <= STDERR_FILENO)
-        continue;
-    close(file);
-}
-
 /* Output that cannot be written is a failure, too. */
 int main(int count, char **words)
 {
-    fill_standard_files();
+    system_fill_standard_files();
     const int status = run(count, words);
     if (fflush(stdout) != 0)
         say("cannot write the output: %s", strerror(errno));

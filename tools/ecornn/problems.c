@@ -1,7 +1,7 @@
 /*
  * The problems of a command: from operands, lists, recorded files, or drawn at random.
  */
-#define _POSIX_C_SOURCE 200809L /* getline, strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 
 #include "bench/core/files.h"
 #include "bench/core/say.h"
+#include "bench/core/system.h"
 #include "command.h"
 #include "bench/core/named.h"
 
@@ -106,7 +107,7 @@ static bool read_recorded(struct problems *problems, const char *path)
     FILE *file = file_open(path);
     if (file == NULL)
         return false;
-    while (getline(&line, &room, file) >= 0) {
+    while (system_read_line(&line, &room, file)) {
         const bool defines = strncmp(line, head, HEAD) == 0;
         line[strcspn(line, defines ? "\r\n" : " \t\r\n#")] = '\0';
         if (defines) {

@@ -1,15 +1,15 @@
 /*
  * What plan, bench and tune share: a device, and a loop over problems with their cells.
  */
-#define _DEFAULT_SOURCE 1 /* isatty, getloadavg */
+#define _DEFAULT_SOURCE 1 /* isatty */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/core/files.h"
 #include "bench/core/say.h"
 #include "bench/core/stats.h"
+#include "bench/core/system.h"
 #include "command.h"
 
 /* Parses the cell of a problem: the one in a recorded file, or the one of --cell, whose name the
@@ -52,8 +52,8 @@ double layer_steps(const ecornn_desc *desc)
 
 void warn_if_busy(void)
 {
-    double load = 0;
-    if (getloadavg(&load, 1) == 1 && load > 0.5)
+    const double load = system_load();
+    if (load > 0.5)
         say("warning: the machine was busy in the last minute (load %.1f)", load);
 }
 
@@ -85,7 +85,7 @@ static bool measure_again(const struct session *session)
     const struct regrets *regrets = &session->regrets;
     char seconds[32];
     const char *words[REGRETS_KEPT + 12] = {"ecornn", "tune", "--regret"};
-    int n = 3, status;
+    int n = 3;
     if (options->device != NULL) {
         words[n++] = "--device";
         words[n++] = options->device;
@@ -106,14 +106,7 @@ static bool measure_again(const struct session *session)
         return true;
     printf("the worst once more, in a new process:\n");
     fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-        execv("/proc/self/exe", (char **)(void *)words);
-        _exit(127);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
-        return say("the measurement in a new process failed");
-    return true;
+    return system_run_again(words) || say("the measurement in a new process failed");
 }
 
 static bool call_each(struct session *session, const struct problems *problems, session_call *call)
