@@ -192,10 +192,22 @@ static size_t bytes_or_most(struct eco_size bytes)
     return bytes.overflow ? SIZE_MAX : bytes.value;
 }
 
-static int threads_of(const struct eco_problem *problem, int threads)
+/* Parts of a job: its blocks of columns, if they have nothing to do with each other but in backward
+ * jobs.  What comes after S may be a sum over a value, and each part would write other states. */
+static int parts_of(const struct eco_problem *problem)
 {
-    const int64_t jobs = (int64_t)problem->N * problem->heads;
-    return jobs < threads ? (int)jobs : threads;
+    const struct ecornn_cell *cell = problem->cell;
+    bool apart = cell->recipe.n_states == 2;
+    for (int i = 0; i < cell->rule.n_nodes; i++)
+        apart &= cell->rule.phase[i] != ECO_MATRIX_AFTER || cell->recipe.kind[i] == ECO_KIND_VALUE;
+    const size_t row = eco_matrix_padded((size_t)eco_problem_head(problem));
+    return apart ? (int)(row / ECO_MATRIX_COLUMNS) : 1;
+}
+
+static int threads_of(const struct eco_problem *problem, int threads, int parts)
+{
+    const int64_t most = (int64_t)problem->N * problem->heads * parts;
+    return most < threads ? (int)most : threads;
 }
 
 /* Scratch of each thread; the reserve has the states before each chunk. */
@@ -205,7 +217,8 @@ static void sizes(struct eco_layout *layout)
     const size_t number = eco_type_bytes(layout->sum);
     struct eco_matrix_room room;
     struct eco_size bytes = eco_size_mul(place(&room, layout), number);
-    bytes = eco_size_mul(bytes, (size_t)threads_of(problem, layout->request.cpu.run_threads));
+    const int threads = threads_of(problem, layout->request.cpu.run_threads, parts_of(problem));
+    bytes = eco_size_mul(bytes, (size_t)threads);
     layout->workspace_bytes = bytes_or_most(bytes);
     bytes = eco_size_mul(eco_size_of(room.kept), number);
     bytes = eco_size_mul(bytes, (size_t)eco_ceil_div(layout->T, room.chunk));
@@ -232,7 +245,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 {
     const double steps = (double)problem->T * problem->N * problem->heads;
     return steps * operations(problem, takes_spans(problem)) / (caps->flops / 2) /
-           threads_of(problem, caps->threads);
+           threads_of(problem, caps->threads, problem->training ? 1 : parts_of(problem));
 }
 
 /* ---- run ------------------------------------------------------------------------------------- */
@@ -240,17 +253,28 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 struct jobs {
     const struct eco_matrix_run *run;
     size_t bytes; /* of a thread's scratch */
+    int parts;    /* of a job, at most */
 };
 
 static void do_jobs(void *own, int id, int count)
 {
     const struct jobs *all = own;
-    const int64_t heads = all->run->room.heads, jobs = heads * all->run->args->N;
-    const int64_t end = jobs * (id + 1) / count;
-    for (int64_t j = jobs * id / count; j < end; j++)
-        all->run->kernels->job(all->run,
-                               (char *)all->run->args->workspace + (size_t)id * all->bytes,
-                               (int32_t)(j / heads), (int32_t)(j % heads));
+    const int heads = all->run->room.heads, jobs = heads * all->run->args->N,
+              most = count < jobs ? 1 : count / jobs, parts = most < all->parts ? most : all->parts;
+    const int64_t shares = (int64_t)jobs * parts, end = shares * (id + 1) / count;
+    for (int64_t k = shares * id / count; k < end; k++) {
+        const int32_t j = (int32_t)(k / parts);
+        all->run->kernels->job(
+            all->run, (char *)all->run->args->workspace + (size_t)id * all->bytes,
+            (struct eco_matrix_share){j / heads, j % heads, (int32_t)(k % parts), parts});
+    }
+}
+
+/* May threads divide a job?  Not backward, and not where steps repeat what others wrote. */
+static bool divides(const struct eco_args *args)
+{
+    return !args->backward && args->lengths == NULL && args->mask == NULL &&
+           args->states[0] == NULL && args->states[1] == NULL;
 }
 
 static ecornn_status run_matrix(const struct ecornn_plan *plan, const struct eco_tape *tape,
@@ -266,10 +290,12 @@ static ecornn_status run_matrix(const struct ecornn_plan *plan, const struct eco
                                  .kernels = f64 ? &eco_matrix_f64 : cpu->isa->matrix};
     (void)tape;
     place(&run.room, layout);
-    struct jobs jobs = {&run, run.room.numbers * eco_type_bytes(layout->sum)};
+    struct jobs jobs = {&run, run.room.numbers * eco_type_bytes(layout->sum),
+                        divides(args) ? parts_of(problem) : 1};
     const double numbers = (double)args->T * args->N * problem->key * problem->H;
     const int most = layout->request.cpu.run_threads; /* there is scratch for these */
-    int threads = threads_of(problem, args->alone ? 1 : cpu->threads < most ? cpu->threads : most);
+    int threads = cpu->threads < most ? cpu->threads : most;
+    threads = threads_of(problem, args->alone ? 1 : threads, jobs.parts);
     if (numbers < (double)threads * NUMBERS_OF_A_THREAD)
         threads = 1 + (int)(numbers / NUMBERS_OF_A_THREAD);
     eco_cpu_run_on_threads(cpu, threads, do_jobs, &jobs);

@@ -64,9 +64,13 @@ struct eco_matrix_backward {
     void *dvalue;                                           /* [steps,value_row]: written */
 };
 
-/* A head of a row through all steps (run.h). */
+/* A head of a row through all steps (run.h), or, forward, one of `parts` parts of its columns. */
 struct eco_matrix_run;
-typedef void eco_matrix_job(const struct eco_matrix_run *run, void *scratch, int32_t n, int32_t h);
+struct eco_matrix_share {
+    int32_t n, h, part, parts;
+};
+typedef void eco_matrix_job(const struct eco_matrix_run *run, void *scratch,
+                            struct eco_matrix_share share);
 
 /* The kernels of an instruction set.  In each, a sum has a fixed order. */
 struct eco_matrix_kernels {

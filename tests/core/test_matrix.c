@@ -240,6 +240,29 @@ START_TEST(spans_keep_the_range)
 }
 END_TEST
 
+/* Threads share the columns of the only head: the same bits with each number of them. */
+START_TEST(threads_share_a_head)
+{
+    enum { STEPS = 70, KEYS = 64, VALUES = 200, WIDTH = 2 * KEYS + VALUES + 2 };
+    static const char *const device[] = {"cpu:1", "cpu:2", "cpu:3", "cpu:8"};
+    static const char problem[] = "gated-delta/f32/infer/T70/N1/I330/H200/key:64";
+    static float x[STEPS * WIDTH], y[2][STEPS * VALUES], S[2][2][KEYS * VALUES];
+    for (int i = 0; i < STEPS * WIDTH; i++)
+        x[i] = (float)(i % WIDTH < WIDTH - 2 ? 0.2 * drawn(i) : drawn(i) + 0.5);
+    for (int k = 0; k < 4; k++) {
+        struct planned of;
+        planned_open(&of, device[k], problem, NULL);
+        ecornn_io io = planned_io(&of);
+        io.x = x, io.y = y[k > 0], io.initial[1] = S[0][0], io.final[1] = S[1][k > 0];
+        check_ok(forward_all(of.plan, &io));
+        planned_close(&of);
+        ck_assert_int_eq(memcmp(y[0], y[k > 0], sizeof *y), 0);
+        ck_assert_int_eq(memcmp(S[1][0], S[1][k > 0], sizeof *S[1]), 0);
+        memset(y[1], 0, sizeof y[1]);
+    }
+}
+END_TEST
+
 /* ---- problems -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -300,7 +323,7 @@ int main(void)
                                            {forms_are_found, sizeof form / sizeof *form},
                                            {forms_agree, sizeof form / sizeof *form},
                                            {spans_agree, sizeof span / sizeof *span},
-                                           {spans_keep_the_range, T + 2},
+                                           {spans_keep_the_range, T + 2}, {threads_share_a_head, 1},
                                            {problems_are_refused, sizeof refused / sizeof *refused},
                                            {states_have_sizes, 1}));
 }
