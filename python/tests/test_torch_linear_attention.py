@@ -16,7 +16,7 @@ from torch.nn.functional import logsigmoid  # noqa: E402
 KEYS, VALUES = 5, 3
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def everywhere(device):
     with torch.device(device):
         yield
@@ -97,7 +97,7 @@ def close(found, expected, **more):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["chunk", "fused_recurrent"])
-def test_is_the_loop(rule, kind):
+def test_is_the_loop(rule, kind, everywhere):
     parts, state = tensors(rule), torch.randn(2, 4, KEYS, VALUES, dtype=torch.float64, requires_grad=True)
     function = getattr(la, f"{kind}_{rule}")
     more = {"use_qk_l2norm_in_kernel": True} if rule in NORMED else {}
@@ -112,7 +112,7 @@ def test_is_the_loop(rule, kind):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_gradients_are_differences(rule):
+def test_gradients_are_differences(rule, everywhere):
     state = torch.randn(1, 2, KEYS, VALUES, dtype=torch.float64, requires_grad=True)
     parts = tensors(rule, 1, 4, 2, 1)
 
@@ -123,7 +123,7 @@ def test_gradients_are_differences(rule):
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_sequences_in_one_row(dtype):
+def test_sequences_in_one_row(dtype, everywhere):
     bounds = [0, 0, 3, 6, 6, 6, 13, 14, 14]
     ends, count = torch.tensor(bounds, dtype=dtype), len(bounds) - 1
     parts = tensors("gated_delta_rule", 1, bounds[-1])
@@ -141,7 +141,7 @@ def test_sequences_in_one_row(dtype):
     assert y.shape == (1, 14, 4, VALUES) and not final[[0, 3, 4, 7]].any()
 
 
-def test_types():
+def test_types(everywhere):
     parts = [one.detach() for one in tensors("gated_delta_rule")]
     for narrow in (torch.bfloat16, torch.float16, torch.float32):
         rounded = [one.to(narrow).requires_grad_() for one in parts]
@@ -160,7 +160,7 @@ def test_types():
     torch.testing.assert_close(y, expected.to(torch.bfloat16))
 
 
-def test_reads_columns_where_they_are(monkeypatch):
+def test_reads_columns_where_they_are(monkeypatch, everywhere):
     rows = torch.randn(2, 6, 2 * 2 * KEYS + 2 * VALUES + 4)
     q, k, v, g, beta = rows.split([2 * KEYS, 2 * KEYS, 2 * VALUES, 2, 2], -1)
     parts = [q.unflatten(2, (2, KEYS)), k.unflatten(2, (2, KEYS)), v.unflatten(2, (2, VALUES)), g, beta]
@@ -172,7 +172,7 @@ def test_reads_columns_where_they_are(monkeypatch):
     assert torch.equal(la.chunk_gated_delta_rule(*odd)[0], la.chunk_gated_delta_rule(*dense)[0])
 
 
-def test_is_compiled_and_known_to_fake_tensors():
+def test_is_compiled_and_known_to_fake_tensors(everywhere):
     parts = tensors("kda", dtype=torch.float32)
     ends = torch.tensor([0, 3, 7])
 
@@ -195,7 +195,7 @@ class Kda(torch.nn.Module):
         return la.chunk_kda(*parts)[0]
 
 
-def test_under_vmap_and_second_gradients():
+def test_under_vmap_and_second_gradients(everywhere):
     parts = tensors("gla", dtype=torch.float32)
     rows = [torch.stack([one, one.flip(0)]).detach() for one in parts]
     found = torch.func.vmap(lambda *one: la.chunk_gla(*one)[0])(*rows)

@@ -94,6 +94,7 @@ bool algorithms_agree(const struct test_case *test, const struct data *inputs,
                  algorithm_agrees(test, k, name, "padded", inputs, expected);
             ran++;
         }
+    algorithm_leave();
     setenv("ECORNN_ROWS", "", 1);
     setenv("ECORNN_EMULATED_F32", "", 1);
     setenv("ECORNN_CHUNK", "", 1);

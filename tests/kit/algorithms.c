@@ -19,9 +19,10 @@ int algorithm_count(const struct eco_backend *backend)
     return n;
 }
 
+static char wanted[32]; /* the algorithm that the user's environment names */
+
 bool algorithm_take(const struct eco_backend *backend, int k, const char **name)
 {
-    static char wanted[32]; /* the algorithm that the user's environment names */
     static bool asked;
     if (!asked && getenv("ECORNN_ALGORITHM"))
         snprintf(wanted, sizeof wanted, "%s", getenv("ECORNN_ALGORITHM"));
@@ -29,6 +30,11 @@ bool algorithm_take(const struct eco_backend *backend, int k, const char **name)
     *name = backend->algos[k]->name;
     setenv("ECORNN_ALGORITHM", *name, 1);
     return !wanted[0] || strcmp(wanted, *name) == 0;
+}
+
+void algorithm_leave(void)
+{
+    setenv("ECORNN_ALGORITHM", wanted, 1);
 }
 
 bool algorithm_runs(const ecornn_device *device, int k, const struct test_case *test)
@@ -87,6 +93,7 @@ int interpreted_same(const char *cell, const char *rest, const struct machine *m
         if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, &twin[0]) &&
             algorithm_runs(device, k, &twin[1]))
             ran = runs_same(twin, machine, &inputs, name) ? ran + 1 : -1;
+    algorithm_leave();
     data_free(&inputs);
     case_free(&twin[0]);
     case_free(&twin[1]);

@@ -206,6 +206,8 @@ int algorithm_count(const struct eco_backend *backend);
 /* Makes plans take algorithm number k, and names it; false: the user's ECORNN_ALGORITHM is another.
  */
 bool algorithm_take(const struct eco_backend *backend, int k, const char **name);
+/* Plans take the user's ECORNN_ALGORITHM, or any, again. */
+void algorithm_leave(void);
 bool algorithm_runs(const ecornn_device *device, int k, const struct test_case *test);
 
 typedef bool case_check(const struct test_case *test, const struct data *inputs,

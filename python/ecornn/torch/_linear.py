@@ -18,8 +18,9 @@ from .._library import check, library
 from .._plan import Plan, Plans, Shape, parts
 from . import _derivative, _op, _run, _watched
 from ._spec import lines, one_line
+from ._stream import stream_of
 
-_ALIGNED = 64  # bytes, of the library's blocks
+_ALIGNED = 256  # bytes, of the library's blocks
 
 
 @functools.lru_cache(256)
@@ -56,10 +57,11 @@ class _Given:
         self.batch, self.steps, self.heads, self.value = value.shape
         self.key, self.device = first.shape[3], value.device
         self.y_shape = tuple(value.shape)
-        if self.device.type not in ("cpu", "meta"):
-            raise ValueError(f"values are on {self.device}: a matrix state needs a CPU")
+        if self.device.type not in ("cpu", "cuda", "meta"):
+            raise ValueError(f"values are on {self.device}: a matrix state needs a CPU or a CUDA device")
         self.dtype = functools.reduce(torch.promote_types, [one.dtype for one in tensors])
-        self.dtype = torch.float32 if self.dtype is torch.float16 else self.dtype
+        if self.dtype is torch.float16 and self.device.type != "cuda":
+            self.dtype = torch.float32
         self.wide = torch.float64 if self.dtype is torch.float64 else torch.float32
         for name, size, one in zip(names, sizes, tensors):
             most = value.shape[:3] + {"1": (), "K": (self.key,), "V": (self.value,)}[size]
@@ -111,16 +113,17 @@ class _Given:
         read, training = [self._read(one) for one in self.tensors], reserve is not None
         initial = _run.dense(self.initial)
         rows = (ctypes.c_size_t * len(read))(*[row for _, row in read])
+        on = None if self.device.type == "cpu" else self.device
         for piece in self.pieces(training):
             inputs = (ctypes.c_void_p * len(read))(*[
                 one.data_ptr() + piece.row * row * one.element_size() for one, row in read])
-            space = _run._scratch(piece.plan.sizes(piece.steps, piece.batch)[0], None, "workspace")
+            space = _run._scratch(piece.plan.sizes(piece.steps, piece.batch)[0], on, "workspace")
             yield piece, _run.pack_io(
                 y=_at(y, 2, piece.row), initial=(None, _at(initial, 1, piece.first)), workspace=space,
                 final=(None, _at(final, 1, piece.first)), workspace_bytes=space.numel(),
                 reserve=reserve.data_ptr() + piece.reserve if training else 0,
                 reserve_bytes=piece.end - piece.reserve, inputs=ctypes.addressof(inputs),
-                input_rows=ctypes.addressof(rows))
+                input_rows=ctypes.addressof(rows), stream=0 if on is None else stream_of(on.index))
 
 
 def _at(tensor, lead: int, number: int) -> int:
@@ -132,7 +135,7 @@ def _at(tensor, lead: int, number: int) -> int:
 
 def _forward(given: _Given, want_final: bool, keep: bool):
     """y, the final state, empty if not wanted, and what backward needs, or None."""
-    y = torch.empty(given.y_shape, dtype=given.dtype, device="cpu")
+    y = torch.empty(given.y_shape, dtype=given.dtype, device=given.device)
     final = y.new_empty(given.state_shape if want_final else 0, dtype=given.wide)
     reserve = y.new_empty(given.pieces(True)[-1].end, dtype=torch.uint8) if keep else None
     for piece, io in given.calls(reserve, y, final if want_final else None):
@@ -142,9 +145,9 @@ def _forward(given: _Given, want_final: bool, keep: bool):
 
 def _backward(given: _Given, reserve, outputs, wanted):
     """Gradients of the parts and of the initial state, None each where not wanted."""
-    made = [torch.empty((*given.y_shape[:3], *one.shape[3:]), dtype=given.dtype, device="cpu") if want
+    made = [torch.empty((*given.y_shape[:3], *one.shape[3:]), dtype=given.dtype, device=given.device) if want
             else None for one, want in zip(given.tensors, wanted)]
-    start = torch.empty(given.state_shape, dtype=given.wide, device="cpu") if wanted[-1] else None
+    start = given.tensors[0].new_empty(given.state_shape, dtype=given.wide) if wanted[-1] else None
     dy, last = map(_run.dense, outputs)
     for piece, io in given.calls(reserve):
         inputs = (ctypes.c_void_p * len(made))(*[_at(one, 2, piece.row) for one in made])
@@ -165,7 +168,7 @@ torch.library.define("ecornn::linear_attention_backward", "(Tensor?[] doutputs, 
                      f"{_TENSORS}bool[] wanted) -> Tensor[]")
 
 
-@torch.library.impl("ecornn::linear_attention", "cpu")
+@torch.library.impl("ecornn::linear_attention", ("cpu", "cuda"))
 def _linear(*arguments):
     *arguments, want_final, keep = arguments
     y, final, reserve = _forward(_Given(*arguments), want_final, keep)
@@ -180,7 +183,7 @@ def _linear_fake(*arguments):
         (given.y_shape, given.dtype), (given.state_shape if want_final else 0, given.wide), (0, torch.uint8))]
 
 
-@torch.library.impl("ecornn::linear_attention_backward", "cpu")
+@torch.library.impl("ecornn::linear_attention_backward", ("cpu", "cuda"))
 def _linear_backward(doutputs, reserve, *arguments):
     *arguments, wanted = arguments
     given = _Given(*arguments)
