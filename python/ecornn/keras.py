@@ -182,7 +182,7 @@ def _by_torch(of: tuple, given: _Given):
             seed = high % 2 ** 31 * 2 ** 32 + low  # low counts calls
         y, *final = torch.ops.ecornn.layer(
             x, None, states, weights, None, None, mask, _spec.one_line(text),
-            [int(size) for size in layers[1:-2]], "auto", 0.0, True, 0, seed is not None, seed,
+            _spec.problem_of(layers[1:-2], True, 0), "", 0.0, seed is not None, seed,
             _watched.keeps([x, *states, *weights]))[:-2]
         return y, final
     _kept.keep_with(kept, weights)

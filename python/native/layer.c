@@ -13,24 +13,9 @@
 #include "python/native/run.h"
 #include "python/native/weights.h"
 
-/* The operator's argument `shape`, in order. */
-enum {
-    SHAPE_INPUT,
-    SHAPE_HIDDEN,
-    SHAPE_LAYERS,
-    SHAPE_BIAS,
-    SHAPE_BOTH,
-    SHAPE_PROJ,
-    SHAPE_LIMIT,
-    SHAPE_HEADS,
-    SHAPE_GROUPED,
-    SHAPE_MODELS,
-    SHAPES
-};
-
-/* What a plan is made for. */
+/* What a plan is made for, but for the problem's text. */
 struct wish {
-    int64_t shape[SHAPES], type, param_type;
+    int64_t type, param_type;
     struct job_wish of; /* the run */
     uint32_t threads;
 };
@@ -39,10 +24,8 @@ struct wish {
 struct arguments {
     struct tensors x, states, weights, ignored;
     torch_tensor *lengths;
-    torch_string *cell;
-    torch_list *shape;
-    int64_t flags;
-    bool ok, resets, mask, starts, batch_major, drop, keep;
+    torch_string *cell, *problem;
+    bool ok, resets, mask, starts, drop, keep;
 };
 
 static bool take_tensor(torch_value optional, struct tensors *all)
@@ -76,13 +59,11 @@ static void take_arguments(struct arguments *is, torch_value *stack)
     tensors_end(&starts);
     is->mask = take_tensor(stack[6], &is->ignored);
     is->cell = as_pointer(stack[7]);
-    is->shape = as_pointer(stack[8]);
-    torch.torch_delete_string(as_pointer(stack[9])); /* what training saves */
-    is->batch_major = stack[11];
-    is->flags = (int64_t)stack[12];
-    is->drop = stack[13];
-    take_tensor(stack[14], &is->ignored); /* the seed */
-    is->keep = stack[15];
+    is->problem = as_pointer(stack[8]);
+    torch.torch_delete_string(as_pointer(stack[9])); /* parts of training runs */
+    is->drop = stack[11];
+    take_tensor(stack[12], &is->ignored); /* the seed */
+    is->keep = stack[13];
 }
 
 static void end_arguments(struct arguments *is)
@@ -91,26 +72,46 @@ static void end_arguments(struct arguments *is)
     tensors_end(&is->states);
     tensors_end(&is->weights);
     tensors_end(&is->ignored);
-    torch.torch_delete_list(is->shape);
     torch.torch_delete_string(is->cell);
+    torch.torch_delete_string(is->problem);
 }
 
-static const char *refusal(const struct arguments *is, const struct wish *wish)
+struct refused {
+    bool found;
+    const char *why;
+};
+
+static const char *first_of(const struct refused *cases, size_t count)
 {
-    const struct {
-        bool found;
-        const char *why;
-    } cases[] = {
-        {!is->ok, "too many tensors"},
-        {is->drop || is->keep, "training needs Python's ecornn.torch"},
-        {is->resets || is->starts || is->mask, "resets and mask need Python's ecornn.torch"},
-        {is->flags & ECORNN_ALL_STATES, "all_states needs Python's ecornn.torch"},
-        {wish->shape[SHAPE_MODELS] != 0, "an Ensemble needs Python's ecornn.torch"},
-        {!library_find(NULL), "there is no libecornn.so.0"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < count; i++)
         if (cases[i].found)
             return cases[i].why;
     return NULL;
+}
+
+static const char *refusal(const struct arguments *is)
+{
+    const struct refused cases[] = {
+        {!is->ok, "too many tensors"},
+        {is->drop || is->keep, "training needs Python's ecornn.torch"},
+        {is->resets || is->starts || is->mask, "resets and mask need Python's ecornn.torch"},
+        {!library_find(NULL), "there is no libecornn.so.0"}};
+    return first_of(cases, sizeof cases / sizeof *cases);
+}
+
+/* Of a problem, which may have any part of the library's. */
+static const char *refusal_of(const ecornn_desc *desc, const struct wish *wish, int64_t input)
+{
+    static const uint32_t flags = ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT | ECORNN_REPEAT_PADDING |
+                                  ECORNN_BIDIRECTIONAL | ECORNN_GROUPED_INPUT | ECORNN_BATCH_MAJOR;
+    const struct refused cases[] = {
+        {desc->flags & ECORNN_ALL_STATES, "all_states needs Python's ecornn.torch"},
+        {desc->models > 1, "an Ensemble needs Python's ecornn.torch"},
+        {desc->flags & ~flags || desc->weight_type || desc->param_type != wish->param_type,
+         "problem must have no parts but sizes, bi, grouped-input, batch-major, fast, "
+         "row-invariant and repeat-padding"},
+        {desc->input != input, "x must be [T,N,I], I the layer's input size"}};
+    return first_of(cases, sizeof cases / sizeof *cases);
 }
 
 /* The library's number of a tensor's type; 0: it has none. */
@@ -124,45 +125,7 @@ static int64_t type_of(torch_tensor *tensor)
     return 0;
 }
 
-/* The numbers of `shape`, and what they can be. */
-static const struct {
-    const char *name;
-    int64_t least, most;
-} numbers[SHAPES] = {
-    [SHAPE_INPUT] = {"input_size", 1, INT32_MAX},   [SHAPE_HIDDEN] = {"hidden_size", 1, INT32_MAX},
-    [SHAPE_LAYERS] = {"num_layers", 1, 255},        [SHAPE_BIAS] = {"bias", 0, 1},
-    [SHAPE_BOTH] = {"bidirectional", 0, 1},         [SHAPE_PROJ] = {"proj_size", 0, INT32_MAX},
-    [SHAPE_LIMIT] = {"memory_limit", 0, INT64_MAX}, [SHAPE_HEADS] = {"heads", 1, INT32_MAX},
-    [SHAPE_GROUPED] = {"grouped_input", 0, 1},      [SHAPE_MODELS] = {"models", 0, INT32_MAX}};
-/* Bits of `flags`; `shape` has the others. */
-static const int64_t FLAGS = ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT | ECORNN_RESETS | ECORNN_MASK |
-                             ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES | ECORNN_SHARED_INPUT;
-
-/* Shape and flags; returns what is wrong, or NULL. */
-static const char *read_shape(const struct arguments *is, struct wish *wish)
-{
-    static _Thread_local char why[120];
-    size_t count = 0;
-    if (torch.torch_list_size(is->shape, &count) != TORCH_OK || count != SHAPES)
-        return "shape must have ten numbers";
-    for (size_t i = 0; i < SHAPES; i++) {
-        torch_value value = 0;
-        const bool ok = torch.torch_list_get_item(is->shape, i, &value) == TORCH_OK;
-        const int64_t number = wish->shape[i] = (int64_t)value;
-        if (!ok || number < numbers[i].least || number > numbers[i].most) {
-            snprintf(why, sizeof why, "%s is %" PRId64 ", must be %" PRId64 " to %" PRId64,
-                     numbers[i].name, number, numbers[i].least, numbers[i].most);
-            return why;
-        }
-    }
-    if ((is->flags & ~FLAGS) == 0)
-        return NULL;
-    snprintf(why, sizeof why, "flags is %" PRId64 ", must have no bits but those of %" PRId64,
-             is->flags, FLAGS);
-    return why;
-}
-
-static const char *read_wish(const struct arguments *is, struct wish *wish)
+static const char *read_wish(const struct arguments *is, const char *problem, struct wish *wish)
 {
     torch_tensor *const x = is->x.tensor[0];
     torch_tensor *const first = is->weights.count ? is->weights.tensor[0] : x;
@@ -174,12 +137,8 @@ static const char *read_wish(const struct arguments *is, struct wish *wish)
     torch.aoti_torch_get_device_type(x, &device_type);
     torch.aoti_torch_get_device_index(x, &device);
     torch.torch_get_num_threads(&wish->threads);
-    const char *const why = read_shape(is, wish);
-    if (why)
-        return why;
-    if (rank != 3 || size[0] < 1 || size[1] < 1 || size[0] > INT32_MAX || size[1] > INT32_MAX ||
-        size[2] != wish->shape[SHAPE_INPUT])
-        return "x must be [T,N,I] with at least one step and row, I the layer's input size";
+    if (rank != 3 || size[0] < 1 || size[1] < 1 || size[0] > INT32_MAX || size[1] > INT32_MAX)
+        return "x must be [T,N,I] with at least one step and row";
     wish->type = type_of(x);
     wish->param_type = type_of(first);
     wish->of.cuda = device_type == torch_number.device[1];
@@ -190,44 +149,22 @@ static const char *read_wish(const struct arguments *is, struct wish *wish)
         (wish->param_type != ECORNN_F32 || wish->type == ECORNN_F64))
         return "weights must have x's type, or float32 with a 16-bit x";
     wish->of.device = wish->of.cuda ? device : 0;
-    wish->of.steps = size[is->batch_major];
-    wish->of.batch = size[!is->batch_major];
+    const bool batch_major = strstr(problem, "batch-major") != NULL;
+    wish->of.steps = size[batch_major];
+    wish->of.batch = size[!batch_major];
     return NULL;
 }
 
-/* The problem's text, for the bucket of T and N. */
-static void write_problem(const struct arguments *is, const struct wish *wish, char *text,
-                          size_t size)
+/* The problem string for the bucket of T and N; false: it is too long. */
+static bool write_problem(const char *problem, const struct wish *wish, char *text, size_t size)
 {
     static const char *const types[] = {"", "f32", "f64", "bf16", "f16"};
-    const int64_t *const shape = wish->shape;
-    const bool both = shape[SHAPE_BOTH], grouped = shape[SHAPE_GROUPED], proj = shape[SHAPE_PROJ];
-    const bool lower = wish->param_type == ECORNN_BF16 || wish->param_type == ECORNN_F16;
-    const struct {
-        bool is;
-        const char *part;
-    } parts[] = {{both, "/bi"},
-                 {grouped, "/grouped-input"},
-                 {is->batch_major, "/batch-major"},
-                 {is->flags & ECORNN_FAST_MATH, "/fast"},
-                 {is->flags & ECORNN_ROW_INVARIANT, "/row-invariant"},
-                 {is->flags & ECORNN_RESETS, "/resets"},
-                 {is->flags & ECORNN_MASK, "/mask"},
-                 {is->flags & ECORNN_REPEAT_PADDING, "/repeat-padding"},
-                 {is->flags & ECORNN_SHARED_INPUT, "/shared-x"}};
-    int end = snprintf(text, size, "cell/%s/L%d/T%d/N%d/I%d/H%d", types[wish->type],
-                       (int)shape[SHAPE_LAYERS], library.bucket((int32_t)wish->of.steps),
-                       library.bucket((int32_t)wish->of.batch), (int)shape[SHAPE_INPUT],
-                       (int)shape[SHAPE_HIDDEN]);
-    if (proj)
-        end += snprintf(text + end, size - (size_t)end, "/P%d", (int)shape[SHAPE_PROJ]);
-    if (shape[SHAPE_HEADS] > 1)
-        end += snprintf(text + end, size - (size_t)end, "/heads:%d", (int)shape[SHAPE_HEADS]);
-    if (lower)
-        end += snprintf(text + end, size - (size_t)end, "/%s-params", types[wish->param_type]);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].is)
-            end += snprintf(text + end, size - (size_t)end, "%s", parts[i].part);
+    static const char *const params[] = {"", "", "", "/bf16-params", "/f16-params"};
+    const int end =
+        snprintf(text, size, "cell/%s/T%d/N%d/%s%s", types[wish->type],
+                 library.bucket((int32_t)wish->of.steps), library.bucket((int32_t)wish->of.batch),
+                 problem, params[wish->param_type]);
+    return end > 0 && (size_t)end < size;
 }
 
 /* The tensor, or a plain copy of it, which the caller drops; NULL: it has another type or device.
@@ -328,28 +265,13 @@ static const char *forward(struct call *call, struct arguments *is)
     return NULL;
 }
 
-/* Finds the plan of that cell and makes its job; returns what is wrong, or NULL. */
-static const char *find_job(const struct arguments *is, const struct wish *wish, struct plan **plan,
-                            struct job *job)
+/* The plan of that cell and problem, and its job; returns what is wrong, or NULL. */
+static const char *find_job(const struct span *texts, const struct wish *wish, bool bias,
+                            struct plan **plan, struct job *job)
 {
-    const char *cell = "";
-    size_t bytes = 0;
-    char device[32], problem[320];
-    torch.torch_string_c_str(is->cell, &cell);
-    torch.torch_string_length(is->cell, &bytes);
-    if (strlen(cell) != bytes)
-        return "cell has a zero byte";
-    const bool is_text = strpbrk(cell, "\n\v") != NULL;
-    /* ecornn/torch/_op.py ends lines by vertical tabs; the string is ours. */
-    for (char *at = (char *)(uintptr_t)cell; (at = strchr(at, '\v'));)
-        *at = '\n';
-    snprintf(device, sizeof device, wish->of.cuda ? "cuda:%d" : "cpu:%d",
-             (int)(wish->of.cuda ? wish->of.device : wish->threads));
-    write_problem(is, wish, problem, sizeof problem);
-    const struct span texts[TEXTS] = {
-        {device, strlen(device)}, {problem, strlen(problem)}, {cell, bytes}};
-    const ecornn_status status =
-        plan_hold(plan, texts, plan_kind(cell, wish->shape[SHAPE_BIAS] != 0));
+    const char *const cell = texts[OF_CELL].at;
+    const bool is_text = strpbrk(cell, "\n") != NULL;
+    const ecornn_status status = plan_hold(plan, texts, plan_kind(cell, bias));
     if (status != ECORNN_OK)
         return status == ECORNN_BAD_CELL && !is_text ? "there is no such cell"
                : status == ECORNN_NO_MEMORY          ? "no memory"
@@ -357,23 +279,72 @@ static const char *find_job(const struct arguments *is, const struct wish *wish,
     return job_of(job, *plan, &wish->of);
 }
 
+/* The number of weights tells if the layer has biases; the rank of one, what to try first. */
+static const char *find_layer(const struct arguments *is, const struct span *texts,
+                              const struct wish *wish, struct plan **plan, struct job *job)
+{
+    bool bias = false;
+    int64_t rank = 0, *size = NULL;
+    for (size_t i = 0; i < is->weights.count; i++) {
+        torch.aoti_torch_get_dim(is->weights.tensor[i], &rank);
+        bias |= rank == 1;
+    }
+    const char *why = find_job(texts, wish, bias, plan, job);
+    if (!why && (size_t)job->layout->arrays != is->weights.count) {
+        plan_let_go(*plan);
+        *plan = NULL;
+        why = find_job(texts, wish, !bias, plan, job);
+    }
+    torch.aoti_torch_get_sizes(is->x.tensor[0], &size);
+    return why ? why : refusal_of(&(*plan)->desc, wish, size[2]);
+}
+
+/* The text of a string; NULL: it has a zero byte. */
+static char *text_of(torch_string *string)
+{
+    const char *text = "";
+    size_t bytes = 0;
+    torch.torch_string_c_str(string, &text);
+    torch.torch_string_length(string, &bytes);
+    return strlen(text) == bytes ? (char *)(uintptr_t)text : NULL;
+}
+
+static const char *run_layer(struct arguments *is, struct call *call, struct plan **plan,
+                             struct job *job)
+{
+    struct wish wish;
+    char device[32],
+        text[1000], *const cell = text_of(is->cell), *const problem = text_of(is->problem);
+    const char *why = refusal(is);
+    if (!why && (!cell || !problem))
+        why = "cell or problem has a zero byte";
+    if (!why)
+        why = read_wish(is, problem, &wish);
+    if (!why && !write_problem(problem, &wish, text, sizeof text))
+        why = "problem is too long";
+    if (why)
+        return why;
+    /* ecornn/torch/_op.py ends lines by vertical tabs; the string is ours. */
+    for (char *at = cell; (at = strchr(at, '\v'));)
+        *at = '\n';
+    snprintf(device, sizeof device, wish.of.cuda ? "cuda:%d" : "cpu:%d",
+             (int)(wish.of.cuda ? wish.of.device : wish.threads));
+    const struct span texts[TEXTS] = {
+        {device, strlen(device)}, {text, strlen(text)}, {cell, strlen(cell)}};
+    why = find_layer(is, texts, &wish, plan, job);
+    return why ? why : forward(call, is);
+}
+
 void operator_layer(torch_value *stack, uint64_t arguments, uint64_t count)
 {
     struct arguments is;
-    struct wish wish;
     struct job job;
     struct call call = {.job = &job, .ok = false};
     struct plan *plan = NULL;
     (void)arguments;
     (void)count;
     take_arguments(&is, stack);
-    const char *why = read_wish(&is, &wish);
-    if (!why)
-        why = refusal(&is, &wish);
-    if (!why)
-        why = find_job(&is, &wish, &plan, &job);
-    if (!why)
-        why = forward(&call, &is);
+    const char *const why = run_layer(&is, &call, &plan, &job);
     char text[600];
     snprintf(text, sizeof text, "ecornn::layer: %s", why ? why : "no memory");
     stack[0] = results_end(&call.out, call.ok);

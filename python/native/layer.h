@@ -8,8 +8,8 @@
 
 #define LAYER_SCHEMA                                                                               \
     "layer(Tensor x, Tensor? lengths, Tensor[]? states, Tensor[] weights, Tensor? resets, "        \
-    "Tensor[]? starts, Tensor? mask, str cell, int[] shape, str saving, float dropout, "           \
-    "bool batch_major, int flags, bool drop, Tensor? seed, bool keep) -> Tensor[]"
+    "Tensor[]? starts, Tensor? mask, str cell, str problem, str training, float dropout, "         \
+    "bool drop, Tensor? seed, bool keep) -> Tensor[]"
 
 torch_kernel operator_layer;
 

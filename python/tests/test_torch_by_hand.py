@@ -23,8 +23,8 @@ def calls():
     lengths, marks = torch.tensor([5, 3], dtype=torch.int32), torch.ones(5, 2, dtype=torch.uint8)
     weights, params = ([w.detach() for w in module.parameters()]
                        for module in (et.LSTM(4, 8), et.Net(4, "gru/H8")))
-    layer = [x, lengths, [h, h], weights, marks, [h, h], marks, "lstm", [4, 8, 1, 1, 0, 0, 0, 1, 0, 0],
-             "all", 0.0, False, 0, False, seed]
+    layer = [x, lengths, [h, h], weights, marks, [h, h], marks, "lstm", "L1/I4/H8",
+             "save:all", 0.0, False, seed]
     net = [x, lengths, marks, marks, params, [h], "0", 4, "gru/H8", False, "", "", "auto", 0, False, seed]
     attend = [h.expand(3, 2, 8), ones, x, torch.randn(8), lengths, False]
     y, _, _, *kept = ops.layer(*layer, True)

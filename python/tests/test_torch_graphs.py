@@ -174,12 +174,10 @@ def test_an_ensemble_stays_in_the_graph(cell, shared):
 def _arguments(module, x, options=(), flags=0, keep=True):
     options = dict(options)
     weights = [p.detach().requires_grad_() for p in module.parameters()]
-    shape = [module.input_size, module.hidden_size, module.num_layers, 1,
-             int(module.bidirectional), 0, 0, 1, 0, module.models]
     cell = {"LSTM": "lstm", "GRU": "gru"}.get(module.mode, getattr(module, "cell_text", ""))
     return (x, options.get("lengths"), options.get("states"), weights, options.get("resets"),
-            options.get("starts"), options.get("mask"), cell, shape, "all", module.dropout, False,
-            flags, module.dropout > 0, torch.tensor([7]) if module.dropout else None, keep)
+            options.get("starts"), options.get("mask"), cell,
+            et._spec.problem_of(module._sizes(), False, flags), "save:all", module.dropout, module.dropout > 0, torch.tensor([7]) if module.dropout else None, keep)
 
 
 def _opcheck(name, *arguments):

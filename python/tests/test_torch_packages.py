@@ -228,13 +228,9 @@ ERRORS = """
 import sys, torch
 torch.ops.load_library(sys.argv[1])
 x, weights = torch.ones(5, 2, 3), [torch.ones(12, 3), torch.ones(12, 4)]
-tail = "gru", [3, 4, 1, 0, 0, 0, 0, 1, 0, 0], "all", 0.0, False
-def run(x=x, lengths=None, states=None, weights=weights, cell="gru", mask=None, keep=False,
-        shape=tail[1], flags=0):
-    return torch.ops.ecornn.layer(x, lengths, states, weights, None, None, mask, cell, shape,
-                                  *tail[2:], flags, False, None, keep)
-def shape(place, number):
-    return dict(shape=[*tail[1][:place], number, *tail[1][place + 1:]])
+def run(x=x, lengths=None, states=None, weights=weights, cell="gru", mask=None, keep=False, problem="L1/I3/H4"):
+    return torch.ops.ecornn.layer(x, lengths, states, weights, None, None, mask, cell, problem, "save:all", 0.0,
+                                  False, None, keep)
 y, h, *_ = run(x.transpose(0, 2).contiguous().transpose(0, 2))
 assert torch.equal(run(torch.frombuffer(bytearray(121), dtype=x.dtype, offset=1).view(5, 2, 3).fill_(1))[0], y)
 assert torch.equal(y[-1], h[0]) and torch.equal(y, run()[0])
@@ -248,14 +244,17 @@ for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]),
                     (dict(states=[h, h]), "number of initial states"),
                     (dict(lengths=torch.ones(2)), "another shape"), (dict(x=x.int()), "floats"),
                     (dict(mask=x[..., 0]), "resets and mask"), (dict(keep=True), "training"),
-                    (dict(x=torch.ones(5, 2, 7)), "input size"), (shape(0, 200000), "input size"),
-                    *((shape(place, wrong), f"is {wrong}, must be") for place in (0, 1, 2, 5, 7, 9)
-                      for wrong in (-1, 2**32 + 1, 2**61)),
-                    *((shape(place, wrong), f"is {wrong}, must be") for place in (3, 4, 8)
-                      for wrong in (-1, 2, 2**40)), (shape(7, 0), "heads is 0, must be 1 to"),
-                    *((dict(flags=wrong), f"flags is {wrong}, must") for wrong in (
-                        2**32, -1, 1, 1 << 10, 1 << 16)), (dict(cell="gru\\0"), "zero byte"),
-                    (shape(2, 2**31 - 1), "layers is"), (shape(2, 120), "too many layers for one call"), (dict(cell="cell a(h)\\nh' = W x +"), "2:"),
+                    (dict(x=torch.ones(5, 2, 7)), "input size"), (dict(cell="gru\\0"), "zero byte"),
+                    (dict(cell="cell a(h)\\nh' = W x +"), "2:"),
+                    *((dict(problem=problem), text) for problem, text in {
+                        "L1/I200000/H4": "input size", "L120/I3/H4": "too many layers for one call",
+                        "": "not a valid part", "L1/I3": "hidden is 0, must", "L1/I0/H4": "I is 0, must",
+                        "L-1/I3/H4": "not a valid part", "L1/I3/H4294967297": "must be 1 to", "L1/I3/H4/T9": "T9",
+                        "L1/I3/H4/heads:3": "heads is 3", "L1/I3/H4/models:2": "an Ensemble needs",
+                        "L1/I3/H4/all-states": "all_states needs", "L1/I3/H4\\0": "zero byte",
+                        **{f"L1/I3/H4/{part}": "no parts but" for part in (
+                            "resets", "mask", "int8", "bf16-weights", "train", "streams")},
+                        "L1/I3/H4" + "/bi" * 500: "too long"}.items()),
                     (dict(states=[torch.ones(1, 4, 2).double().mT]), "another shape"),
                     (dict(lengths=torch.ones(4)[::2]), "another shape")):
     try:
@@ -275,7 +274,7 @@ exec(first)
 os.chdir(app + "/other")
 exec(then)
 torch.ops.ecornn.layer(torch.ones(5, 2, 1), None, None, [torch.ones(3, 1)] * 2, None, None, None, "gru",
-                       [1, 1, 1, 0, 0, 0, 0, 1, 0, 0], "all", 0.0, False, 0, False, None, False)
+                       "L1/I1/H1", "", 0.0, False, None, False)
 names = {line.split()[-1] for line in open("/proc/self/maps") if "ecornn" in os.path.basename(line.split()[-1])}
 right = {app + "/lib/ecornn-torch.so", app + "/lib/libecornn.so.0"}
 assert names == right | ({app + "/lib/ecornn-run.so"} if then else set()), names
@@ -302,8 +301,7 @@ def run(k):
     k, steps, rows, input = k % 4352, 1 + k % 16, 1 + k // 16 % 16, 1 + k % 4352 // 256
     weights = [torch.full((size, width), 0.1) for size, width in ((3, input), (3, 1))]
     return torch.ops.ecornn.layer(torch.ones(steps, rows, input), None, None, weights, None, None, None,
-                                  "gru", [input, 1, 1, 0, 0, 0, 0, 1, 0, 0], "all", 0.0, False, 0,
-                                  False, None, False)[0][-1, -1].item()
+                                  "gru", f"L1/I{input}/H1", "", 0.0, False, None, False)[0][-1, -1].item()
 def sizes(first, found):
     found += [run(first + k) for k in range(4352)]
 found = [[], []]  # more sizes than the 4096 plans that are kept, in two threads at once

@@ -142,8 +142,7 @@ def test_the_operator_of_compiled_graphs(lent):
     module, x = et.LSTM(I, H), torch.randn(T, N, I)
     weights, right = list(module.parameters()), gradients(module, x)
     ys = [torch.ops.ecornn.layer(x, None, [], weights, None, None, None, "lstm",
-                                 [I, H, 1, 1, 0, 0, 0, 1, 0, 0], "all", 0.0, False, 0, False, None,
-                                 True)[0] for _ in range(2)]
+                                 f"L1/I{I}/H{H}", "", 0.0, False, None, True)[0] for _ in range(2)]
     assert len(set(lent)) == 2
     for y in ys:
         found = torch.autograd.grad(y.square().sum(), weights)

@@ -9,21 +9,24 @@ import torch
 
 from . import _net_op
 from ._imports import when_imported
-from ._spec import spec_from
+from ._spec import words_of
+
+
+def _spec(weights, run):
+    return words_of(*run[3:7], len(weights)).spec
 
 
 def _layer(x, lengths, states, weights, *run, **_):
-    dims = 3 if run[4][-1] else 2  # of a matrix, with models
+    dims = 2 if _spec(weights, run).models is None else 3  # of a matrix
     return 2 * x[-3] * x[-2] * sum(math.prod(one) for one in weights if len(one) == dims)
 
 
 def _layer_backward(doutputs, y, reserve, packed, *run, **_):
     """As many for the gradients of what a product reads, and for those of weights."""
-    x, weights, shape, wanted = run[0], run[3], run[8], run[-1]
+    x, weights, spec, wanted = run[0], run[3], _spec(run[3], run[4:]), run[-1]
     count = _layer(*run) * (1 + any(wanted[len(wanted) - len(weights):]))
-    if not wanted[0] and spec_from(*run[7:11]).names[:1] == ["weight_ih"]:  # only they read x
-        each = len(weights) // (shape[2] * (1 + shape[4]))
-        count -= 2 * x[-3] * x[-2] * sum(math.prod(weights[k * each]) for k in range(1 + shape[4]))
+    if not wanted[0] and spec.names[:1] == ["weight_ih"]:  # only they read x
+        count -= 2 * x[-3] * x[-2] * sum(math.prod(weights[k * len(spec.names)]) for k in range(spec.directions))
     return count
 
 

@@ -10,7 +10,7 @@ import torch
 from .. import _library as lib
 from . import _call
 from ._given import integers
-from ._spec import CELLS, one_line
+from ._spec import CELLS, one_line, problem_of, training_of
 from ._watched import PLAIN, keeps, transformed
 
 
@@ -100,9 +100,9 @@ def module(self, x, hx, lengths, given, flags: int):
     # None, not an empty list, which AOTInductor's packages lose.
     out = torch.ops.ecornn.layer(
         x, lengths, states or None, weights, resets, starts or None, mask, one_line(cell),
-        [int(size) for size in self._sizes()], self.saving,
+        problem_of(self._sizes(), self.batch_first, flags), training_of(self.saving, self.memory_limit),
         self.dropout if drop else 0.0,  # torch.compile makes a float a variable, and traces twice
-        self.batch_first, flags, drop, drawn(x) if drop else None,
+        drop, drawn(x) if drop else None,
         keeps([x, *states, *starts, *weights]))
     y, rest = out[0], out[1:-2]
     if unbatched:

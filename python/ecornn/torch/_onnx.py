@@ -12,6 +12,7 @@ from onnxscript.function_libs.torch_lib.registration import torch_op
 from onnxscript.onnx_types import TensorType
 
 from .. import _library as lib
+from ._spec import words_of
 
 # ONNX's node, its order of torch's gates, attributes.
 _NODES = {"lstm": ("LSTM", (0, 3, 1, 2), {}), "gru": ("GRU", (1, 0, 2), {"linear_before_reset": 1}),
@@ -19,12 +20,11 @@ _NODES = {"lstm": ("LSTM", (0, 3, 1, 2), {}), "gru": ("GRU", (1, 0, 2), {"linear
           "rnn-relu": ("RNN", (0,), {"activations": ["Relu"]})}
 
 
-def _refuse(cell, shape, given, flags, drop) -> None:
+def _refuse(spec, flags, resets, mask, drop) -> None:
     """An error for what the nodes cannot do."""
-    *_, proj, _, heads, _, models = shape
-    wrong = {f"the cell {' '.join(cell.split()[:2])}": cell not in _NODES, "proj_size": proj,
-             "heads": heads > 1, "an Ensemble": models, "training with dropout": drop,
-             "resets": given[0] is not None, "mask": given[1] is not None,
+    wrong = {f"the cell {' '.join(spec.cell.split()[:2])}": spec.cell not in _NODES, "proj_size": spec.proj,
+             "heads": spec.heads > 1, "an Ensemble": spec.models is not None, "training with dropout": drop,
+             "resets": resets is not None, "mask": mask is not None,
              "repeat_padding": flags & lib.REPEAT_PADDING, "all_states": flags & lib.ALL_STATES}
     for name, found in wrong.items():
         if found:
@@ -48,11 +48,11 @@ def ecornn_layer(
         x: TensorType, lengths: Optional[TensorType], states: Optional[Sequence[TensorType]],
         weights: Sequence[TensorType], resets: Optional[TensorType],
         starts: Optional[Sequence[TensorType]], mask: Optional[TensorType], cell: str,
-        shape: Sequence[int], saving: str, dropout: float, batch_major: bool, flags: int,
-        drop: bool, seed: Optional[TensorType], keep: bool):
-    _refuse(cell, shape, (resets, mask), flags, drop)
-    (node, gates, more), hidden, layers = _NODES[cell], shape[1], shape[2]
-    bias, pairs, each = shape[3], 1 + shape[4], 4 if shape[3] else 2
+        problem: str, training: str, dropout: float, drop: bool, seed: Optional[TensorType], keep: bool):
+    spec, batch_major, flags = words_of(cell, problem, training, dropout, len(weights))
+    _refuse(spec, flags, resets, mask, drop)
+    (node, gates, more), hidden, layers = _NODES[spec.cell], spec.hidden, spec.layers
+    bias, pairs, each = spec.bias, spec.directions, len(spec.names)
     if pairs == 2:
         more = {name: value * 2 if name == "activations" else value
                 for name, value in more.items()}

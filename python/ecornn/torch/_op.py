@@ -18,10 +18,10 @@ from .. import _library as lib
 from . import _call, _derivative, _run, _transforms, _weights
 from ._given import check_steps
 from ._imports import when_imported
-from ._spec import spec_from
+from ._spec import words_of
 
-_RUN = ("Tensor[] weights, Tensor? resets, Tensor[]? starts, Tensor? mask, str cell, int[] shape, "
-        "str saving, float dropout, bool batch_major, int flags, bool drop, Tensor? seed, ")
+_RUN = ("Tensor[] weights, Tensor? resets, Tensor[]? starts, Tensor? mask, str cell, str problem, "
+        "str training, float dropout, bool drop, Tensor? seed, ")
 if not hasattr(torch.ops.ecornn, "layer"):  # ecornn-torch.so defines it, too (layer.h)
     torch.library.define(
         "ecornn::layer",
@@ -35,19 +35,13 @@ torch.library.define(
     f"Tensor[]? states, {_RUN}bool[] wanted) -> Tensor[]")
 
 
-# Bits of the argument flags; shape has the others.
-_FLAGS = (lib.FAST_MATH | lib.ROW_INVARIANT | lib.RESETS | lib.MASK | lib.REPEAT_PADDING
-          | lib.ALL_STATES | lib.SHARED_INPUT)
-
-
-
 class _Given:
     """An operator's arguments, checked, in the form of _run.py; real or fake tensors."""
 
     def __init__(self, *arguments):
         (self.x, self.lengths, self.states, self.weights, self.resets, self.starts, self.mask,
-         *words, self.batch_major, self.flags, self.drop, self.seed) = arguments
-        self.spec = spec_from(*words)
+         *words, self.drop, self.seed) = arguments
+        self.spec, self.batch_major, self.flags = words_of(*words, len(self.weights))
         self._check()
         count = self.spec.pairs * len(self.spec.names)
         if len(self.weights) != count:
@@ -56,8 +50,6 @@ class _Given:
     def _check(self) -> None:
         """Refuses tensors that the library would misread; weights are checked when they are packed."""
         spec, x = self.spec, self.x
-        if self.flags & ~_FLAGS:
-            raise RuntimeError(f"flags is {self.flags}, must have no bits but those of {_FLAGS}")
         alone = self.flags & lib.SHARED_INPUT or x.dim() == 3 and spec.models == 1
         lead = () if alone else spec.lead
         if (x.dim() != 3 + len(lead) or x.shape[-1] != spec.input or x.dtype not in _run.TYPES
@@ -235,7 +227,7 @@ def _setup(ctx, inputs, output):
 
 def _backward(ctx, need, gradients):
     y, reserve, packed, x, lengths, resets, mask, seed, *rest = ctx.saved_tensors
-    count = spec_from(*ctx.stack[:4]).states
+    count = words_of(*ctx.stack[:4], len(need[3])).spec.states
     lists, wanted = [], [need[0]]
     for number, given in enumerate(ctx.given):
         lists.append(None if given is None else [rest.pop(0) for _ in range(given)])
@@ -250,7 +242,7 @@ def _backward(ctx, need, gradients):
     for number, given in enumerate(ctx.given):
         taken = [next(found) for _ in range(count) if number == 0 or resets is not None]
         dlists.append(taken if given else None if given is None else [])
-    return (dx, None, dlists[0], list(found), None, dlists[1], *[None] * 10)
+    return (dx, None, dlists[0], list(found), None, dlists[1], *[None] * 8)
 
 
 _derivative.register("layer", "a layer's operator", _backward, _setup, _transforms.second)

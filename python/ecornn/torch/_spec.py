@@ -6,14 +6,17 @@ Knows the layout of torch.nn's weights, but no values.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
+import re
 import sys
 import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
 from .. import _library as lib
+from .._library import check, library
 from .._plan import Plan, Plans, Shape, cell, key_of, limit_of, outputs, saving_of
 from ..cell import expected
 from ._stream import capturing
@@ -30,11 +33,10 @@ _TWO_BIASES = {
     "rnn-relu": [("sum", 0)],
 }
 NOWHERE = (-1, 0)
-# An operator's argument shape: names, least and largest number.
-_SHAPE = {"input_size": (1, 2**31 - 1), "hidden_size": (1, 2**31 - 1),
-          "num_layers": (1, 2**31 - 1), "bias": (0, 1), "bidirectional": (0, 1),
-          "proj_size": (0, 2**31 - 1), "memory_limit": (0, 2**63 - 1), "heads": (1, 2**31 - 1),
-          "grouped_input": (0, 1), "models": (0, 2**31 - 1)}
+# Words of a run in an operator's problem, by their flags.
+_WORDS = {lib.BIDIRECTIONAL: "bi", lib.GROUPED_INPUT: "grouped-input", lib.BATCH_MAJOR: "batch-major",
+          lib.FAST_MATH: "fast", lib.ROW_INVARIANT: "row-invariant", lib.REPEAT_PADDING: "repeat-padding",
+          lib.ALL_STATES: "all-states", lib.SHARED_INPUT: "shared-x"}
 GATES = {"lstm": 4, "gru": 3, "rnn-tanh": 1, "rnn-relu": 1}
 
 
@@ -56,8 +58,8 @@ def measure_seconds(on: str) -> float:
 
 
 class Layers(NamedTuple):
-    """The arguments of a stack of layers, from input to models in the order of _SHAPE.  cell: the name
-    of a built-in one, or a text; models: 0: one model, whose arrays have no [M] first."""
+    """The arguments of a stack of layers.  cell: the name of a built-in one, or a text; models: 0: one
+    model, whose arrays have no [M] first."""
 
     cell: str
     input: int
@@ -124,11 +126,6 @@ class Spec:
     def state_shapes(self, batch: int) -> list[tuple[int, ...]]:
         """[L*D,N,*] of each state, with models [M] first."""
         return [(*self.lead, self.pairs, batch, width) for width in self.widths]
-
-    @property
-    def words(self) -> tuple:
-        """The operator's cell, shape and saving; see _op.py."""
-        return one_line(self.cell), list(map(int, self.of[1:-2])), self.of.saving
 
     # ---- tensors --------------------------------------------------------------------------
 
@@ -250,14 +247,65 @@ def has_matrix(text: str) -> bool:
     return any("[K" in line.partition("#")[0] for line in lines(text).split("\n"))
 
 
-def spec_from(cell: str, shape, saving: str, dropout) -> Spec:
-    """shape: the numbers that _SHAPE names; models is 0 where arrays have no [M] first."""
-    shape, dropout = tuple(map(int, shape)), float(dropout)
-    if len(shape) != len(_SHAPE):
-        raise RuntimeError(f"shape has {len(shape)} numbers, must have {len(_SHAPE)}")
-    for (name, (least, most)), number in zip(_SHAPE.items(), shape):
-        if not least <= number <= most:
-            raise RuntimeError(f"{name} is {number}, must be {least} to {most}")
+def problem_of(sizes, batch_major: bool, flags: int) -> str:
+    """An operator's problem: what the library's problem strings say of a run, but for T, N, types and training.
+    sizes: the fields of Layers from input to models."""
+    input, hidden, layers, _, bidirectional, proj, _, heads, grouped, models = sizes
+    parts = [f"L{int(layers)}", f"I{int(input)}", f"H{int(hidden)}"]
+    for key, number, least in (("P", proj, 1), ("heads:", heads, 2), ("models:", models, 1)):
+        if number >= least:
+            parts.append(f"{key}{int(number)}")
+    if bidirectional:
+        flags |= lib.BIDIRECTIONAL
+    if grouped:
+        flags |= lib.GROUPED_INPUT
+    if batch_major:
+        flags |= lib.BATCH_MAJOR
+    return "/".join(parts + [word for flag, word in _WORDS.items() if flags & flag])
+
+
+def training_of(saving: str, memory_limit: int) -> str:
+    """An operator's training: further parts of the problem string of a training run."""
+    parts = [] if saving == "auto" else [f"save:{saving}"]
+    return "/".join(parts + [f"memory:{int(memory_limit)}"] * (memory_limit > 0))
+
+
+class Words(NamedTuple):
+    """What an operator's words say."""
+
+    spec: Spec
+    batch_major: bool
+    flags: int
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(text: str, problem: str, training: str) -> tuple[Layers, bool, int]:
+    handle, desc = cell(text), lib.Desc()
+    parts = ["cell/T16777216/N1/train", problem] + [training] * (training != "")
+    said = dict(re.findall(r"\b(I|H|heads:)(\d+)", problem))
+    if has_matrix(text) and "I" in said and "H" in said:  # its K follows from the width of x
+        key = key_of(text, *(int(said.get(name, 1)) for name in ("I", "H", "heads:")))
+        parts.append(f"key:{key}")
+    check(library.ecornn_desc_parse(ctypes.byref(desc), "/".join(parts).encode(), handle))
+    odd = desc.flags & ~(sum(_WORDS) | lib.TRAINING | lib.SAVE_ALL | lib.SAVE_STATES)
+    if odd or desc.type != lib.F32 or desc.param_type or desc.weight_type or desc.save_type or desc.dropout:
+        raise lib.BY_STATUS[1](f"problem is {problem!r} and training {training!r}, must have no part but sizes, "
+                               f"{', '.join(_WORDS.values())}, and in training save: and memory:")
+    saving = (f"every:{desc.save_every}" if desc.save_every else "all" if desc.flags & lib.SAVE_ALL else
+              "states" if desc.flags & lib.SAVE_STATES else "auto")
+    flags = desc.flags & sum(_WORDS) & ~(lib.BIDIRECTIONAL | lib.GROUPED_INPUT | lib.BATCH_MAJOR)
+    return Layers(text, desc.input, desc.hidden, max(desc.layers, 1), True, bool(desc.flags & lib.BIDIRECTIONAL),
+                  desc.proj, desc.memory_limit, max(desc.heads, 1), bool(desc.flags & lib.GROUPED_INPUT), desc.models,
+                  saving), bool(desc.flags & lib.BATCH_MAJOR), flags
+
+
+def words_of(name: str, problem: str, training: str, dropout: float, weights: int) -> Words:
+    """What an operator's arguments say of a run with that many weights, which tell if there are biases."""
+    of, batch_major, flags = _read(lines(name), problem, training)
     if not 0 <= dropout <= 1:
         raise RuntimeError(f"dropout is {dropout}, must be 0 to 1")
-    return spec_of(Layers(lines(cell), *shape, saving, dropout))
+    spec = spec_of(of._replace(dropout=float(dropout)))
+    if weights != spec.pairs * len(spec.names):
+        plain = spec_of(spec.of._replace(bias=False))
+        spec = plain if weights == plain.pairs * len(plain.names) else spec
+    return Words(spec, batch_major, flags)

@@ -21,7 +21,7 @@ from . import _fold, _higher, _operators, _run, _tangent, _watched
 from ._autograd import Call, as_results
 from ._fallbacks import count
 from ._derivative import refuse_second
-from ._spec import Spec, spec_from
+from ._spec import Spec, words_of
 from ._watched import forward_mode
 from ._weights import dense
 
@@ -406,11 +406,12 @@ def second(arguments, tangents):
     """Gradients of layer_backward's arguments by those of its results, outside of transforms, which
     need no operator: by the run again."""
     doutputs, _, _, _, x, lengths, states, weights, resets, starts, mask, *words = arguments
-    *words, batch_major, flags, drop, seed, wanted = words
+    *words, drop, seed, wanted = words
     if torch.is_grad_enabled() or _watched.recorded() or _watched.subclassed([x], weights):
         refuse_second("a compiled, exported or recorded program, and no third derivative")
+    spec, batch_major, flags = words_of(*words, len(weights))
     flags |= lib.RESETS * (resets is not None) | lib.MASK * (mask is not None)
-    what = What(spec_from(*words), batch_major, flags, drop, True, tuple(wanted))
+    what = What(spec, batch_major, flags, drop, True, tuple(wanted))
     resets, mask = (one if one is None else one.ne(0).to(torch.uint8) for one in (resets, mask))
     if batch_major:
         resets, mask = (one if one is None else one.transpose(-1, -2) for one in (resets, mask))

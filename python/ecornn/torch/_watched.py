@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
+from ._spec import one_line, problem_of, training_of
 
 PLAIN = {torch.Tensor, torch.nn.Parameter}
 _functorch_level = torch._C._functorch.maybe_current_level
@@ -135,8 +136,10 @@ def _arguments(run):
     if batch_major:  # the operator has both in x's order
         resets, mask = (one if one is None else one.transpose(-1, -2) for one in (resets, mask))
     own, starts = states[:spec.states], states[spec.states:]
-    return (x, lengths, _list(own), list(weights), resets, _list(starts), mask, *spec.words,
-            spec.dropout if drop else 0.0, batch_major, flags & _FLAGS, drop, seed)
+    of = spec.of
+    return (x, lengths, _list(own), list(weights), resets, _list(starts), mask, one_line(spec.cell),
+            problem_of(of[1:-2], batch_major, flags & _FLAGS), training_of(of.saving, of.memory_limit),
+            spec.dropout if drop else 0.0, drop, seed)
 
 
 def _list(states):

@@ -7,7 +7,7 @@ import torch
 from .. import _library as lib
 from .._errors import Unsupported
 from . import _operators
-from ._spec import spec_from
+from ._spec import words_of
 
 
 def _refused(spec, resets, mask, drop: bool, flags: int) -> str | None:
@@ -23,8 +23,8 @@ def _refused(spec, resets, mask, drop: bool, flags: int) -> str | None:
 
 
 def _layer(x, lengths, states, weights, *rest):
-    resets, _, mask, *words, batch_major, flags, drop, _, _ = rest
-    spec = spec_from(*words)
+    resets, _, mask, *words, drop, _, _ = rest
+    spec, batch_major, flags = words_of(*words, len(weights))
     why = _refused(spec, resets, mask, drop, flags)
     if why is not None:
         raise Unsupported(f"core ATen has no layer with {why}: ecornn.torch.decompositions takes LSTM, GRU and RNN, in "
