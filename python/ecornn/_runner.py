@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 
 from . import _library as lib
 from ._library import check, library
@@ -25,6 +25,7 @@ _FUNCTIONS = {
     "take": (c_int, [c_void_p, c_void_p, c_size_t, c_int]),
     "plan": (c_int, [c_void_p, c_char_p, POINTER(_Found)]),
     "let_go": (None, [c_void_p]),
+    "places": (c_int, [c_void_p, POINTER(lib.Desc), c_char_p, c_int, c_void_p, c_void_p, POINTER(c_int64 * 2)]),
     "forward": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
     "backward": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p, c_int]),
     "end": (None, [c_void_p]),
@@ -114,3 +115,17 @@ class Held:
 
     def __del__(self, let_go=_module.ecornn_run_let_go):
         let_go(getattr(self, "_held", None))
+
+    def places(self, cell: str, bias: bool) -> tuple[list, list]:
+        """Of torch's layers with that cell: kind, rows and columns of each array, columns 0: a vector; and for
+        each parameter the array and element that it is packed from, and those that are added, array -1:
+        none."""
+        arrays, places, count = (), (), (c_int64 * 2)()
+        for _ in range(2):  # the first counts
+            check(_module.ecornn_run_places(self.handle, self.desc, cell.encode(), bias, arrays or None, places or None,
+                                            byref(count)))
+            if count[0] < 0:
+                raise lib.BY_STATUS[5]("with a projection the cell has matrices R of several widths, which torch's "
+                                       "layers do not support: ecornn.Layer does")
+            arrays, places = arrays or ((c_int64 * 3) * count[0])(), places or ((c_int64 * 4) * count[1])()
+        return [tuple(one) for one in arrays], [tuple(one) for one in places]

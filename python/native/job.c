@@ -47,6 +47,8 @@ const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wi
     const struct layout *const layout = layout_of(plan);
     if (!layout)
         return "no memory";
+    if (layout->uneven)
+        return "with a projection the cell has matrices R of several widths";
     if (layout->arrays > MOST_WEIGHTS)
         return "too many layers for one call: they need Python's ecornn.torch";
     if (has_matrix(plan))

@@ -19,7 +19,8 @@ int64_t shape_bytes(const struct shape *shape, int64_t type)
 
 static struct layout *new_layout(int64_t arrays, int64_t count, size_t zeros)
 {
-    struct layout *const layout = calloc(1, sizeof *layout + (size_t)arrays * sizeof(struct shape) +
+    const size_t of_array = sizeof(struct shape) + sizeof(enum array_kind);
+    struct layout *const layout = calloc(1, sizeof *layout + (size_t)arrays * of_array +
                                                 2 * (size_t)count * sizeof(struct place) + zeros);
     if (!layout)
         return NULL;
@@ -27,6 +28,7 @@ static struct layout *new_layout(int64_t arrays, int64_t count, size_t zeros)
     layout->from = (struct place *)(void *)(layout->array + arrays);
     layout->more = layout->from + count;
     layout->zeros = zeros ? layout->more + count : NULL;
+    layout->kind = (enum array_kind *)(void *)((char *)(layout->more + count) + zeros);
     return layout;
 }
 
@@ -51,10 +53,6 @@ int plan_kind(const char *cell, bool bias)
         twin++;
     return 2 * twin + bias;
 }
-
-/* Arrays of a pair of layer and direction, in torch's order; without twins BIAS_IH is b, and
- * BIAS_HH is p. */
-enum array_kind { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, WEIGHT_HR, ARRAYS };
 
 static enum array_kind kind_of(const struct param *param)
 {
@@ -109,12 +107,15 @@ static void fill_layout(struct layout *layout, const struct plan *plan, const in
         for (int kind = 0; is_first && kind < ARRAYS; kind++) {
             turns[kind] = 0;
             array[kind] = rows[kind] ? layout->arrays++ : -1;
-            if (rows[kind])
+            if (rows[kind]) {
                 layout->array[array[kind]] = (struct shape){1, {rows[kind], 1}, {1, 1}};
+                layout->kind[array[kind]] = (enum array_kind)kind;
+            }
         }
         const enum array_kind kind = kind_of(param);
         if (!param->is_vector) {
             struct shape *const matrix = &layout->array[array[kind]];
+            layout->uneven |= matrix->rank == 2 && matrix->size[1] != param->cols;
             matrix->rank = 2;
             matrix->size[1] = matrix->stride[0] = param->cols;
         }

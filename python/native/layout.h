@@ -24,13 +24,19 @@ struct place {
     int64_t array, offset; /* bytes */
 };
 
+/* Arrays of a pair of layer and direction, in torch's order; a text's BIAS_IH is b, and BIAS_HH p.
+ */
+enum array_kind { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, WEIGHT_HR, ARRAYS };
+
 struct layout {
     int64_t arrays, bytes, count; /* count: parameters */
     bool adds;                    /* does any parameter have a place in `more`? */
-    struct place *from;   /* [count] source of a parameter, and destination of its gradient */
-    struct place *more;   /* [count] what is added to it; has the same gradient */
-    const void *zeros;    /* [H] in host memory for parameters in no array; NULL: there are none */
-    struct shape array[]; /* [arrays]; then the places */
+    bool uneven;                  /* matrices of one array differ in width: it cannot hold them */
+    struct place *from;    /* [count] source of a parameter, and destination of its gradient */
+    struct place *more;    /* [count] what is added to it; has the same gradient */
+    const void *zeros;     /* [H] in host memory for parameters in no array; NULL: there are none */
+    enum array_kind *kind; /* [arrays] */
+    struct shape array[];  /* [arrays]; then the places and the kinds */
 };
 
 /* The kind of plans of torch's layers of that cell, by its name or text, with or without biases. */

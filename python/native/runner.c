@@ -5,6 +5,7 @@
 #include "python/native/runner.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "python/native/layout.h"
 
@@ -71,6 +72,39 @@ int ecornn_run_plan(struct stack *stack, const struct ask *ask, struct run_plan 
 void ecornn_run_let_go(struct plan *held)
 {
     plan_let_go(held);
+}
+
+static void put_place(int64_t *to, const struct place *place, int64_t bytes)
+{
+    to[0] = place->array;
+    to[1] = place->offset / bytes;
+}
+
+int ecornn_run_places(const ecornn_plan *plan, const ecornn_desc *desc, const char *cell, int bias,
+                      int64_t *arrays, int64_t *places, int64_t *count)
+{
+    struct plan *of = NULL;
+    ecornn_status status = plan_adopt(&of, plan, desc, plan_kind(cell, bias != 0));
+    const struct layout *const layout = status == ECORNN_OK ? layout_of(of) : NULL;
+    if (status == ECORNN_OK && !layout)
+        status = ECORNN_NO_MEMORY;
+    if (layout) {
+        const int64_t bytes = shape_bytes(&(struct shape){.rank = 0}, of->desc.param_type);
+        for (int64_t i = 0; i < layout->arrays && i < count[0]; i++) {
+            const struct shape *const shape = &layout->array[i];
+            const int64_t numbers[] = {layout->kind[i], shape->size[0],
+                                       shape->rank > 1 ? shape->size[1] : 0};
+            memcpy(arrays + 3 * i, numbers, sizeof numbers);
+        }
+        for (int64_t i = 0; i < layout->count && i < count[1]; i++) {
+            put_place(places + 4 * i, &layout->from[i], bytes);
+            put_place(places + 4 * i + 2, &layout->more[i], bytes);
+        }
+        count[0] = layout->uneven ? -1 : layout->arrays;
+        count[1] = layout->count;
+    }
+    plan_let_go(of);
+    return status;
 }
 
 static void end(struct run *run)

@@ -30,6 +30,14 @@ struct run_plan {
 SHOWN int ecornn_run_plan(struct stack *stack, const struct ask *ask, struct run_plan *found);
 SHOWN void ecornn_run_let_go(struct plan *held);
 
+/* The arrays and places of parameters (struct layout) of torch's layers with that cell, by its name
+ * or text, with or without biases: of each array its kind and sizes, 0: it has no such dimension;
+ * of each parameter the array and element that it is packed from, and those that are added; array
+ * -1: none. arrays: [count[0],3], places: [count[1],4], as many as there is room for; count[0]
+ * -1: no array can hold all R, which have several widths. */
+SHOWN int ecornn_run_places(const ecornn_plan *plan, const ecornn_desc *desc, const char *cell,
+                            int bias, int64_t *arrays, int64_t *places, int64_t *count);
+
 /* A forward run that kept what its backward needs. */
 struct run;
 

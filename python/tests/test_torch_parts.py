@@ -102,3 +102,12 @@ def test_what_is_refused():
         torch.func.jvp(lambda x: module(x)[0], (torch.zeros(2, 1, 4),), (torch.ones(2, 1, 4),))
     with pytest.raises(ValueError, match="which is 5, without 1 of parts"):
         et.Recurrent(5, 6, cell=AUGRU, heads=3, grouped_input=True)
+
+
+@pytest.mark.parametrize("cell", ["scrn", "wmc-lstm"])
+def test_matrices_that_no_tensor_holds_are_refused(cell):
+    """R reads the projected state and one that is not."""
+    with pytest.raises(ecornn.Unsupported, match="R of several widths"):
+        et.Recurrent(6, 8, cell=ecornn.cells[cell], proj_size=2)
+    y, _ = ecornn.Layer(cell, 6, 8, proj=2)(torch.ones(5, 2, 6))
+    assert y.shape == (5, 2, 2)

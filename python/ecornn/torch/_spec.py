@@ -24,15 +24,10 @@ from ._stream import capturing
 # torch.nn's RNNBase.mode -> the library's cell.
 CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn-tanh", "RNN_RELU": "rnn-relu"}
 
-# Where torch has two biases for a gate, the library has one, their sum.  The library's order of
-# vectors, as (sum, hh or ih, number of the gate):
-_TWO_BIASES = {
-    "lstm": [("sum", 0), ("sum", 1), ("sum", 2), ("sum", 3)],
-    "gru": [("sum", 0), ("sum", 1), ("hh", 2), ("ih", 2)],
-    "rnn-tanh": [("sum", 0)],
-    "rnn-relu": [("sum", 0)],
-}
 NOWHERE = (-1, 0)
+# Kinds of arrays, as in python/native/layout.h, of torch's cells and of others.
+_KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+_OTHERS = ("weight_ih", "weight_hh", "bias", "factor", "weight_hr")
 # Words of a run in an operator's problem, by their flags.
 _WORDS = {lib.BIDIRECTIONAL: "bi", lib.GROUPED_INPUT: "grouped-input", lib.BATCH_MAJOR: "batch-major",
           lib.FAST_MATH: "fast", lib.ROW_INVARIANT: "row-invariant", lib.REPEAT_PADDING: "repeat-padding",
@@ -88,7 +83,7 @@ class Spec:
         self.lead = (models,) if models else ()  # leading axes of weights, states and y
         self.directions = 2 if bidirectional else 1
         self.pairs = layers * self.directions
-        self.torch = name in _TWO_BIASES
+        self.torch = name in GATES
         self.states = len(lib.cell_states(cell(name)))
         self.width = proj or hidden
         self.out = self.directions * self.width * outputs(name)
@@ -138,90 +133,29 @@ class Spec:
         return Plans(replace(self._shape, models=1)).get("reference", (1, 1), (lib.F32, lib.F32), False)
 
     @functools.cached_property
-    def counts(self) -> dict[str, int]:
-        """The number of W, R, b and p of a layer's direction."""
-        counts = {"W": 0, "R": 0, "b": 0, "p": 0}
-        for parameter in self.parameters:
-            layer, direction, kind = parameter.name.split(".")[:3]
-            if layer == "0" and direction == "fwd" and kind in counts:
-                counts[kind] += 1
-        return counts
+    def _layout(self) -> tuple[list, list]:
+        """Arrays and places of the first model; see _runner.py."""
+        return self._of_one_step().places(self.cell, self.bias)
 
     @functools.cached_property
     def names(self) -> list[str]:
         """Names of a pair's tensors, in order: ``weight_ih`` and so on."""
-        if self.torch:
-            names = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.bias
-        else:
-            kinds = {"W": "weight_ih", "R": "weight_hh", "b": "bias", "p": "factor"}
-            names = [kinds[kind] for kind, count in self.counts.items()
-                     if count and (kind != "b" or self.bias)]
-        return names + ["weight_hr"] * (self.proj > 0)
+        arrays, _ = self._layout
+        return [(_KINDS if self.torch else _OTHERS)[kind] for kind, *_ in arrays[:len(arrays) // self.pairs]]
 
     def shapes(self, layer: int) -> list[tuple[int, ...]]:
         """Shapes of the tensors of a pair of that layer, in the order of names."""
-        return self._shapes[layer > 0]
+        return self._shapes[layer * self.directions]
 
     @functools.cached_property
-    def _shapes(self):
-        return self._find_shapes(0), self._find_shapes(1)
-
-    def _find_shapes(self, layer: int) -> list[tuple[int, ...]]:
-        hidden, count = self.hidden, self.counts
-        width = self.out // (self.heads if self.grouped_input else 1)
-        if layer == 0:  # without the parts of x
-            width = next((parameter.cols for parameter in self.parameters
-                          if parameter.name.startswith("0.fwd.W.")), 0)
-        shape = {
-            "weight_ih": (count["W"] * hidden, width),
-            "weight_hh": (count["R"] * hidden, self.width // self.heads),
-            "bias": (count["b"] * hidden,),
-            "factor": (count["p"] * hidden,),
-            "weight_hr": (self.proj, hidden),
-        }
-        gates = (GATES.get(self.cell, 0) * hidden,)
-        shape["bias_ih"] = shape["bias_hh"] = gates
-        return [(*self.lead, *shape[name]) for name in self.names]
-
-    @functools.cached_property
-    def _of_one(self) -> list[tuple]:
-        """For each parameter two places in the flat weights of all pairs: what it is packed from, and
-        what is added to it.  Its gradient goes to both.
-
-        A place is a tensor's number and an offset in elements; NOWHERE if there is none.
-        """
-        names, found = self.names, []
-        number = {name: k for k, name in enumerate(names)}
-        seen: dict[tuple[int, str], int] = {}
-        for parameter in self.parameters:
-            layer, direction, kind = parameter.name.split(".")[:3]
-            pair = int(layer) * self.directions + (direction != "fwd")
-            first = pair * len(names)
-            turn = seen.get((pair, kind), 0)
-            seen[pair, kind] = turn + 1
-            size = parameter.rows * parameter.cols
-            if kind == "b" and (self.torch or not self.bias):
-                found.append(self._bias(first, number, turn, size))
-                continue
-            name = {"W": "weight_ih", "R": "weight_hh", "b": "bias", "p": "factor"}.get(
-                kind, "weight_hr")
-            place = (first + number[name], turn * size)
-            found.append((place, NOWHERE))
-        return found
-
-    def _bias(self, first: int, number: dict[str, int], turn: int, size: int):
-        if not self.bias:
-            return NOWHERE, NOWHERE
-        source, gate = _TWO_BIASES[self.cell][turn]
-        ih, hh = ((first + number[name], gate * size) for name in ("bias_ih", "bias_hh"))
-        if source == "sum":
-            return ih, hh
-        return hh if source == "hh" else ih, NOWHERE
+    def _shapes(self) -> list[list[tuple[int, ...]]]:
+        shapes, count = [(*self.lead, *filter(None, sizes)) for _, *sizes in self._layout[0]], len(self.names)
+        return [shapes[count * pair:count * (pair + 1)] for pair in range(self.pairs)]
 
     @functools.cached_property
     def of_first(self) -> tuple[list, list]:
         """of_each with the first model's weights for all models."""
-        return tuple([both[k] for both in self._of_one] * (self.models or 1) for k in (0, 1))
+        return tuple([place[k:k + 2] for place in self._layout[1]] * (self.models or 1) for k in (0, 2))
 
     @functools.cached_property
     def of_each(self) -> tuple[list, list]:
@@ -229,7 +163,7 @@ class Spec:
         added to it."""
         sizes = [math.prod(shape) // (self.models or 1) for pair in range(self.pairs)
                  for shape in self.shapes(pair // self.directions)]
-        count = len(self._of_one)
+        count = len(self._layout[1])
         return tuple([place if place == NOWHERE else (place[0], place[1] + k // count * sizes[place[0]])
                       for k, place in enumerate(places)] for places in self.of_first)
 
