@@ -13,7 +13,7 @@ struct run {
     struct plan *plan;
     struct packed_weights *packed; /* NULL: the plan has none, or the run is empty */
     struct memory *reserve;
-    struct run_bytes bytes;
+    ecornn_sizes sizes; /* of this T and N */
     struct ask ask;
 };
 
@@ -61,7 +61,7 @@ int ecornn_run_take(struct stack *stack, const void *block, size_t bytes, int fr
 int ecornn_run_plan(struct stack *stack, const struct ask *ask, struct run_plan *found)
 {
     const ecornn_status status =
-        ask->size == sizeof *ask ? stack_plan(stack, ask, &found->held, NULL) : ECORNN_BAD_ARGUMENT;
+        ask->size == sizeof *ask ? stack_plan(stack, ask, &found->held) : ECORNN_BAD_ARGUMENT;
     if (status == ECORNN_OK) {
         found->plan = found->held->plan;
         found->desc = &found->held->desc;
@@ -124,7 +124,7 @@ void ecornn_run_end(struct run *run)
 /* io with the addresses of what the run has, and a workspace, to be dropped after the run. */
 static bool complete(const struct run *run, ecornn_io *io, struct memory **workspace)
 {
-    *workspace = lend(run->ask.device, io->stream, LENT_WORKSPACE, run->bytes.workspace);
+    *workspace = lend(run->ask.device, io->stream, LENT_WORKSPACE, run->sizes.workspace_bytes);
     if (!*workspace)
         return false;
     io->workspace = (*workspace)->at;
@@ -138,14 +138,18 @@ static bool complete(const struct run *run, ecornn_io *io, struct memory **works
 static ecornn_status forward(struct stack *stack, struct run *run, ecornn_io *io)
 {
     const struct ask *const ask = &run->ask;
-    ecornn_status status = stack_plan(stack, ask, &run->plan, &run->bytes);
+    ecornn_status status = stack_plan(stack, ask, &run->plan);
+    run->sizes.size = sizeof run->sizes;
+    if (status == ECORNN_OK) /* an empty run counts as one step or row */
+        status = library.run_sizes(run->plan->plan, ask->steps > 0 ? ask->steps : 1,
+                                   ask->batch > 0 ? ask->batch : 1, &run->sizes);
     if (status == ECORNN_OK && ask->steps > 0 && ask->batch > 0 &&
         run->plan->sizes.weight_bytes > 0)
         status = stack_packed(stack, run->plan, ask, &run->packed);
     if (status != ECORNN_OK)
         return status;
     if (ask->flags & ECORNN_TRAINING &&
-        !(run->reserve = lend(ask->device, io->stream, LENT_RESERVE, run->bytes.reserve)))
+        !(run->reserve = lend(ask->device, io->stream, LENT_RESERVE, run->sizes.reserve_bytes)))
         return ECORNN_NO_MEMORY;
     struct memory *workspace = NULL;
     if (!complete(run, io, &workspace))

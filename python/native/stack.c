@@ -13,13 +13,11 @@
 
 enum { MOST_PLANS = 128, MOST_PACKED = 8 }; /* of a stack */
 
-/* A plan, what it is for, and the bytes of its last run. */
+/* A plan, and what it is for. */
 struct entry {
     struct entry *next;
-    struct ask ask;
+    struct ask key;
     struct plan *plan;
-    int32_t steps, batch;
-    struct run_bytes bytes;
 };
 
 struct stack {
@@ -128,33 +126,27 @@ static ecornn_desc desc_of(const struct stack *stack, const struct ask *key, dou
     return desc;
 }
 
-/* The entry with that key, which then is the first one; NULL: there is none. */
-static struct entry *find(struct stack *stack, const struct ask *key)
+/* Holds the plan of that key, which then is the first one; NULL: there is none. */
+static struct plan *find(struct stack *stack, const struct ask *key)
 {
-    for (struct entry **at = &stack->plans; *at; at = &(*at)->next) {
-        struct entry *const entry = *at;
-        if (memcmp(&entry->ask, key, sizeof *key) == 0) {
-            *at = entry->next;
-            entry->next = stack->plans;
-            stack->plans = entry;
-            return entry;
-        }
+    pthread_mutex_lock(&lists);
+    struct entry **at = &stack->plans, *entry = *at;
+    while (entry && memcmp(&entry->key, key, sizeof *key) != 0)
+        entry = *(at = &entry->next);
+    if (entry) {
+        *at = entry->next;
+        entry->next = stack->plans;
+        stack->plans = entry;
+        atomic_fetch_add(&entry->plan->users, 1);
     }
-    return NULL;
-}
-
-/* Holds the plan of an entry. */
-static struct plan *hold(struct entry *entry, struct run_bytes *bytes, int32_t steps, int32_t batch)
-{
-    if (entry->steps == steps && entry->batch == batch)
-        *bytes = entry->bytes;
-    atomic_fetch_add(&entry->plan->users, 1);
-    return entry->plan;
+    pthread_mutex_unlock(&lists);
+    return entry ? entry->plan : NULL;
 }
 
 static void add_entry(struct stack *stack, struct entry *made)
 {
     int count = 0;
+    pthread_mutex_lock(&lists);
     struct entry **at = &stack->plans;
     while (*at && ++count < MOST_PLANS)
         at = &(*at)->next;
@@ -164,78 +156,37 @@ static void add_entry(struct stack *stack, struct entry *made)
     }
     made->next = stack->plans;
     stack->plans = made;
+    pthread_mutex_unlock(&lists);
 }
 
-/* Makes the plan, unless another thread has done so. */
+/* Holds the plan of that key, which is made unless another thread has done so. */
 static ecornn_status make(struct stack *stack, const struct ask *key, double measure_seconds,
                           struct plan **found)
 {
-    struct run_bytes none;
     pthread_mutex_lock(&making);
-    pthread_mutex_lock(&lists);
-    struct entry *entry = find(stack, key);
-    *found = entry ? hold(entry, &none, 0, 0) : NULL;
-    pthread_mutex_unlock(&lists);
-    ecornn_status status = ECORNN_OK;
-    if (!*found) {
+    *found = find(stack, key);
+    struct entry *const entry = *found ? NULL : calloc(1, sizeof *entry);
+    ecornn_status status = *found || entry ? ECORNN_OK : ECORNN_NO_MEMORY;
+    if (entry) {
         const ecornn_desc desc = desc_of(stack, key, measure_seconds);
-        entry = calloc(1, sizeof *entry);
-        status =
-            entry ? plan_create(&entry->plan, key->device, &desc, KIND_BLOCK) : ECORNN_NO_MEMORY;
-        if (status == ECORNN_OK) {
-            entry->ask = *key;
-            *found = hold(entry, &none, 0, 0);
-            pthread_mutex_lock(&lists);
-            add_entry(stack, entry);
-            pthread_mutex_unlock(&lists);
-        } else
-            free(entry);
+        status = plan_create(&entry->plan, key->device, &desc, KIND_BLOCK);
     }
+    if (entry && status == ECORNN_OK) {
+        entry->key = *key;
+        *found = entry->plan;
+        atomic_fetch_add(&entry->plan->users, 1);
+        add_entry(stack, entry);
+    } else
+        free(entry);
     pthread_mutex_unlock(&making);
     return status;
 }
 
-static ecornn_status find_bytes(struct stack *stack, const struct ask *key, const struct plan *plan,
-                                const struct ask *ask, struct run_bytes *bytes)
-{
-    ecornn_sizes sizes = {.size = sizeof sizes};
-    const int32_t steps = at_least_one(ask->steps), batch = at_least_one(ask->batch);
-    const ecornn_status status = library.run_sizes(plan->plan, steps, batch, &sizes);
-    if (status != ECORNN_OK)
-        return status;
-    *bytes = (struct run_bytes){sizes.workspace_bytes, sizes.reserve_bytes};
-    pthread_mutex_lock(&lists);
-    struct entry *const entry = find(stack, key);
-    if (entry) {
-        entry->steps = steps;
-        entry->batch = batch;
-        entry->bytes = *bytes;
-    }
-    pthread_mutex_unlock(&lists);
-    return ECORNN_OK;
-}
-
-ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan **found,
-                         struct run_bytes *bytes)
+ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan **found)
 {
     const struct ask key = key_of(stack, ask);
-    struct run_bytes of = {0};
-    pthread_mutex_lock(&lists);
-    struct entry *const entry = find(stack, &key);
-    struct plan *plan =
-        entry ? hold(entry, &of, at_least_one(ask->steps), at_least_one(ask->batch)) : NULL;
-    pthread_mutex_unlock(&lists);
-    ecornn_status status = plan ? ECORNN_OK : make(stack, &key, ask->measure_seconds, &plan);
-    if (status == ECORNN_OK && bytes && !of.workspace)
-        status = find_bytes(stack, &key, plan, ask, &of);
-    if (status != ECORNN_OK) {
-        plan_let_go(plan);
-        return status;
-    }
-    if (bytes)
-        *bytes = of;
-    *found = plan;
-    return ECORNN_OK;
+    *found = find(stack, &key);
+    return *found ? ECORNN_OK : make(stack, &key, ask->measure_seconds, found);
 }
 
 /* ---- packed weights -------------------------------------------------------------------------- */

@@ -26,19 +26,13 @@ struct ask {
     double measure_seconds;   /* for a new plan; 0: none */
 };
 
-/* Bytes of a run. */
-struct run_bytes {
-    size_t workspace, reserve;
-};
-
 /* desc: without device, T, N and types.  What concerns training (dropout, memory_limit, saving) is
  * for runs with ECORNN_TRAINING.  NULL: no memory. */
 struct stack *stack_new(const ecornn_desc *desc);
 void stack_free(struct stack *stack); /* NULL is allowed */
 
-/* Holds the plan for such runs until plan_let_go.  bytes: NULL is allowed. */
-ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan **found,
-                         struct run_bytes *bytes);
+/* Holds the plan for such runs until plan_let_go; NULL after a failure. */
+ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan **found);
 
 /* Packed weights, which do not change as long as they are held. */
 struct packed_weights {

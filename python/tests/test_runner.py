@@ -97,6 +97,28 @@ def test_threads_add_to_one_gradient(in_threads):
     np.testing.assert_array_equal(sum.parameters.block, right.parameters.block)
 
 
+@pytest.mark.parametrize("models", [None, 2])
+def test_parameters_by_way_of_device_memory(models, monkeypatch):
+    """As on a GPU, whose memory the host cannot read; here it can."""
+    def step(layer):
+        run = layer.forward(x)
+        grads = run.backward(run.y)
+        run.backward(run.y, accumulate=grads)
+        return layer(x)[0], grads.x, grads.parameters.block
+
+    x = draw(5, 2, 4)
+    plain, other = (Layer("lstm", 4, 8, layers=2, models=models) for _ in range(2))
+    ask_of = _runner.ask_of
+    for _ in range(3):
+        right = step(plain)
+        with monkeypatch.context() as patch:
+            patch.setattr("ecornn._run.ask_of", lambda device, on_gpu, *more: ask_of(device, True, *more))
+            for ours, theirs in zip(step(other), right):
+                np.testing.assert_array_equal(ours, theirs)
+        for layer in (plain, other):
+            layer.parameters.block[:] *= 0.5
+
+
 def test_a_process_made_while_threads_run_and_make_plans():
     """A lock that one of them holds would never be released there."""
     layer, x, ends = Layer("lstm", 3, 4, device="cpu:1"), draw(5, 2, 3), threading.Event()
