@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "python/native/locks.h"
 #include "python/native/tensors.h"
 
 static struct shape shape_of(int64_t first, int64_t second, int64_t third)
@@ -94,25 +95,9 @@ static struct job *job_from(const struct job_wish *wish)
 
 enum { PLACE_BITS = 20 };
 static struct {
-    pthread_mutex_t lock;
     struct job **job; /* [places]; NULL: free */
     int64_t places, made;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void lock(void)
-{
-    pthread_mutex_lock(&table.lock);
-}
-
-static void unlock(void)
-{
-    pthread_mutex_unlock(&table.lock);
-}
-
-__attribute__((constructor)) static void begin(void)
-{
-    pthread_atfork(lock, unlock, unlock);
-}
+} table;
 
 /* The index of a free entry, after doubling a full table; -1: no memory. */
 static int64_t find_place(void)
@@ -135,14 +120,14 @@ int64_t job_make(const struct job_wish *wish)
     struct job *const job = job_from(wish);
     if (!job)
         return 0;
-    lock();
+    lock_take(LOCK_JOBS);
     const int64_t place = find_place();
     const bool room = place >= 0 && place < (int64_t)1 << PLACE_BITS;
     const int64_t number = room ? ++table.made << PLACE_BITS | place : 0;
     job->number = number;
     if (room)
         table.job[place] = job;
-    unlock();
+    lock_release(LOCK_JOBS);
     if (!room)
         job_free(job);
     return number;
@@ -157,7 +142,7 @@ static struct job *find(int64_t number)
 
 void job_drop(int64_t number)
 {
-    lock();
+    lock_take(LOCK_JOBS);
     struct job *const job = find(number);
     bool last = false;
     if (job) {
@@ -165,18 +150,18 @@ void job_drop(int64_t number)
         job->dropped = true;
         last = job->users == 0;
     }
-    unlock();
+    lock_release(LOCK_JOBS);
     if (last)
         job_free(job);
 }
 
 struct job *job_hold(int64_t number)
 {
-    lock();
+    lock_take(LOCK_JOBS);
     struct job *const job = find(number);
     if (job)
         job->users++;
-    unlock();
+    lock_release(LOCK_JOBS);
     return job;
 }
 
@@ -184,9 +169,9 @@ void job_let_go(struct job *job)
 {
     if (!job)
         return;
-    lock();
+    lock_take(LOCK_JOBS);
     const bool last = --job->users == 0 && job->dropped;
-    unlock();
+    lock_release(LOCK_JOBS);
     if (last)
         job_free(job);
 }

@@ -202,40 +202,34 @@ static void push(struct call *call, torch_tensor *tensor, int32_t type)
         drop(made);
 }
 
-/* Makes the block hold these weights, packed. */
-static bool fill(const struct job *job, struct block *block, torch_tensor *const *weights)
+/* On a CPU the weights are packed where they have changed; on a GPU the run does it. */
+static bool find_packed(struct call *call, torch_tensor *const *weights, struct packed **packed)
 {
-    enum { ALIGNED = 64 };
-    const int64_t bytes = job->packed + job->layout->bytes;
-    if (block->memory && weights_hold(job, weights, (struct packed){block->memory, bytes}))
+    const struct job *const job = call->job;
+    char *start[MOST_TENSORS];
+    const struct packing from = {.start = start, .device = job->of->device};
+    if (job->cuda || job->packed == 0)
         return true;
-    if (!block->memory)
-        block->memory = aligned_alloc(ALIGNED, ((size_t)bytes + ALIGNED) / ALIGNED * ALIGNED);
-    const bool ok =
-        block->memory && pack_weights(job, weights, (struct packed){block->memory, bytes}, NULL);
-    if (!ok) {
-        free(block->memory);
-        block->memory = NULL;
-    }
-    return ok;
+    if (!weights_starts(job, weights, start) ||
+        packs_hold(&job->of->block->packs, job->of, &from, packed) != ECORNN_OK)
+        return false;
+    call->packed = (*packed)->weights->at;
+    return true;
 }
 
-/* On a CPU one call at a time uses the packed weights that are kept; others pack for themselves. */
 static void run(struct call *call, struct arguments *is)
 {
     const struct job *const job = call->job;
-    struct block *const block = job->of->block;
+    struct packed *packed = NULL;
     const size_t first = call->in.count;
-    const bool locked = !job->cuda && job->packed > 0 && pthread_mutex_trylock(&block->lock) == 0;
     call->ok = is->weights.count == (size_t)job->layout->arrays;
     for (size_t i = 0; i < is->weights.count; i++)
         push(call, is->weights.tensor[i], torch_type(job->of->desc.param_type));
-    if (locked && call->ok && fill(job, block, call->in.tensor + first))
-        call->packed = block->memory;
+    if (call->ok)
+        call->ok = find_packed(call, call->in.tensor + first, &packed);
     if (call->ok)
         run_forward(call, 0);
-    if (locked)
-        pthread_mutex_unlock(&block->lock);
+    packed_drop(packed);
 }
 
 static const char *forward(struct call *call, struct arguments *is)

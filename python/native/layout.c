@@ -3,9 +3,10 @@
  */
 #include "python/native/layout.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "python/native/locks.h"
 
 int64_t shape_bytes(const struct shape *shape, int64_t type)
 {
@@ -161,26 +162,9 @@ static struct layout *block_layout(const struct plan *plan)
     return layout;
 }
 
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-
-static void lock(void)
-{
-    pthread_mutex_lock(&making);
-}
-
-static void unlock(void)
-{
-    pthread_mutex_unlock(&making);
-}
-
-__attribute__((constructor)) static void begin(void)
-{
-    pthread_atfork(lock, unlock, unlock);
-}
-
 const struct layout *layout_of(struct plan *plan)
 {
-    lock();
+    lock_take(LOCK_LAYOUTS);
     struct layout *layout = plan->more;
     if (!layout) {
         layout = plan->kind == KIND_BLOCK ? block_layout(plan) : torch_layout(plan);
@@ -188,7 +172,7 @@ const struct layout *layout_of(struct plan *plan)
             layout->bytes += shape_bytes(&layout->array[k], plan->desc.param_type);
         plan->more = layout;
     }
-    unlock();
+    lock_release(LOCK_LAYOUTS);
     return layout;
 }
 

@@ -7,33 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "python/native/locks.h"
+
 enum { MOST_PLANS = 4096 };
 static struct {
-    pthread_mutex_t lock;
     struct plan *first;
     int count;
-} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void lock(void)
-{
-    pthread_mutex_lock(&kept.lock);
-}
-
-static void unlock(void)
-{
-    pthread_mutex_unlock(&kept.lock);
-}
-
-__attribute__((constructor)) static void begin(void)
-{
-    pthread_atfork(lock, unlock, unlock);
-}
+} kept;
 
 static void free_plan(struct plan *plan)
 {
     if (plan->block && --plan->block->users == 0) {
-        pthread_mutex_destroy(&plan->block->lock);
-        free(plan->block->memory);
+        packs_end(&plan->block->packs);
         free(plan->block);
     }
     if (plan->is_own)
@@ -174,10 +159,11 @@ static ecornn_status find_block(struct plan *plan)
     for (const struct plan *other = kept.first; other && !plan->block; other = other->next)
         if (share(other, plan))
             plan->block = other->block;
-    if (!plan->block && (plan->block = calloc(1, sizeof *plan->block)) != NULL)
-        pthread_mutex_init(&plan->block->lock, NULL);
+    if (!plan->block)
+        plan->block = calloc(1, sizeof *plan->block);
     if (!plan->block)
         return ECORNN_NO_MEMORY;
+    plan->block->packs.alike = true;
     plan->block->users++;
     return ECORNN_OK;
 }
@@ -241,7 +227,7 @@ static void drop_last(void)
 
 ecornn_status plan_hold(struct plan **found, const struct span texts[TEXTS], int kind)
 {
-    lock();
+    lock_take(LOCK_PLANS);
     struct plan *plan = take(texts, kind);
     ecornn_status status = ECORNN_OK;
     if (!plan) {
@@ -258,7 +244,7 @@ ecornn_status plan_hold(struct plan **found, const struct span texts[TEXTS], int
         plan->users++;
         *found = plan;
     }
-    unlock();
+    lock_release(LOCK_PLANS);
     return status;
 }
 
@@ -266,7 +252,7 @@ void plan_let_go(struct plan *plan)
 {
     if (!plan || atomic_fetch_sub(&plan->users, 1) > 1)
         return;
-    lock(); /* of its block */
+    lock_take(LOCK_PLANS); /* of its block */
     free_plan(plan);
-    unlock();
+    lock_release(LOCK_PLANS);
 }

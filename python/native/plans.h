@@ -9,11 +9,7 @@
 #ifndef ECO_NATIVE_PLANS_H
 #define ECO_NATIVE_PLANS_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stddef.h>
-
-#include "python/native/library.h"
+#include "python/native/packed.h"
 
 struct span { /* text without an end */
     const char *at;
@@ -34,12 +30,10 @@ struct param {
     int32_t rows, cols;
 };
 
-/* Packed weights that plans share which differ in T and N only; the holder of the lock may use
- * them. */
+/* Packed weights that plans share which differ in T and N only. */
 struct block {
-    pthread_mutex_t lock;
-    int users;    /* plans that have it */
-    void *memory; /* NULL: nothing is packed */
+    int users; /* plans that have it */
+    struct packs packs;
 };
 
 struct plan {

@@ -50,7 +50,7 @@ void operator_pack(torch_value *stack, uint64_t arguments, uint64_t count)
 {
     struct call call;
     struct tensors block = {.tensor = {as_pointer(stack[1])}, .count = 1};
-    struct packed packed = {.data = NULL};
+    struct torch_packed packed = {.data = NULL};
     (void)arguments;
     (void)count;
     begin(&call, stack[0], stack[2]);
@@ -107,7 +107,7 @@ static ecornn_io io_of(const struct call *call, torch_value seed)
 static const void *packed_of(struct call *call)
 {
     const struct job *const job = call->job;
-    struct packed packed = {.data = NULL, .bytes = job->packed};
+    struct torch_packed packed = {.data = NULL, .bytes = job->packed};
     const bool given = call->given & GIVEN_PACKED;
     if (call->packed)
         return call->packed;

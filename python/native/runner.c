@@ -8,27 +8,15 @@
 #include <string.h>
 
 #include "python/native/layout.h"
+#include "python/native/locks.h"
 
 struct run {
     struct plan *plan;
-    struct packed_weights *packed; /* NULL: the plan has none, or the run is empty */
+    struct packed *packed; /* NULL: the plan has none, or the run is empty */
     struct memory *reserve;
     ecornn_sizes sizes; /* of this T and N */
     struct ask ask;
 };
-
-/* Guards gradients that several threads add to. */
-static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
-
-static void lock(void)
-{
-    pthread_mutex_lock(&adding);
-}
-
-static void unlock(void)
-{
-    pthread_mutex_unlock(&adding);
-}
 
 int ecornn_run_open(int version, void *opened)
 {
@@ -36,7 +24,7 @@ int ecornn_run_open(int version, void *opened)
     if (version != RUN_VERSION || !library_find(opened))
         return 1;
     if (!begun)
-        begun = lent_begin() && pthread_atfork(lock, unlock, unlock) == 0;
+        begun = lent_begin();
     return begun ? 0 : 1;
 }
 
@@ -205,12 +193,12 @@ static ecornn_status unpack(const struct run *run, const void *dweights, char *t
     if (!layout_of(run->plan))
         return ECORNN_NO_MEMORY;
     if (add)
-        lock();
+        lock_take(LOCK_ADDING);
     const ecornn_status status =
         run->ask.on_gpu ? unpack_on_gpu(run, dweights, to, add, stream)
                         : layout_unpack(run->plan, (char *const[]){to}, dweights, add, stream);
     if (add)
-        unlock();
+        lock_release(LOCK_ADDING);
     return status;
 }
 

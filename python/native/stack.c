@@ -1,5 +1,5 @@
 /*
- * The plans of a stack, and the packed weights that it keeps.
+ * The plans of a stack, and its parameters.
  *
  * One lock guards the lists of all stacks; it is held for searches only.  Plans are made under
  * another, so that threads that want the same plan make it once.
@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "python/native/layout.h"
+#include "python/native/locks.h"
 
-enum { MOST_PLANS = 128, MOST_PACKED = 8 }; /* of a stack */
+enum { MOST_PLANS = 128 }; /* of a stack */
 
 /* A plan, and what it is for. */
 struct entry {
@@ -25,27 +26,8 @@ struct stack {
     struct entry *plans; /* the last used one first */
     const char *block;   /* NULL: this stack has no parameters */
     struct memory *frozen;
-    struct packed_weights *packed; /* the newest one first */
+    struct packs packs;
 };
-
-static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER, making = PTHREAD_MUTEX_INITIALIZER;
-
-static void lock_all(void)
-{
-    pthread_mutex_lock(&making);
-    pthread_mutex_lock(&lists);
-}
-
-static void unlock_all(void)
-{
-    pthread_mutex_unlock(&lists);
-    pthread_mutex_unlock(&making);
-}
-
-__attribute__((constructor)) static void begin(void)
-{
-    pthread_atfork(lock_all, unlock_all, unlock_all);
-}
 
 struct stack *stack_new(const ecornn_desc *desc)
 {
@@ -61,15 +43,6 @@ static void free_entry(struct entry *entry)
     free(entry);
 }
 
-static void drop_all_packed(struct stack *stack)
-{
-    for (struct packed_weights *packed = stack->packed, *next; packed; packed = next) {
-        next = packed->next;
-        packed_drop(packed);
-    }
-    stack->packed = NULL;
-}
-
 void stack_free(struct stack *stack)
 {
     if (!stack)
@@ -78,7 +51,7 @@ void stack_free(struct stack *stack)
         next = entry->next;
         free_entry(entry);
     }
-    drop_all_packed(stack);
+    packs_end(&stack->packs);
     memory_drop(stack->frozen);
     free(stack);
 }
@@ -129,7 +102,7 @@ static ecornn_desc desc_of(const struct stack *stack, const struct ask *key, dou
 /* Holds the plan of that key, which then is the first one; NULL: there is none. */
 static struct plan *find(struct stack *stack, const struct ask *key)
 {
-    pthread_mutex_lock(&lists);
+    lock_take(LOCK_LISTS);
     struct entry **at = &stack->plans, *entry = *at;
     while (entry && memcmp(&entry->key, key, sizeof *key) != 0)
         entry = *(at = &entry->next);
@@ -139,14 +112,14 @@ static struct plan *find(struct stack *stack, const struct ask *key)
         stack->plans = entry;
         atomic_fetch_add(&entry->plan->users, 1);
     }
-    pthread_mutex_unlock(&lists);
+    lock_release(LOCK_LISTS);
     return entry ? entry->plan : NULL;
 }
 
 static void add_entry(struct stack *stack, struct entry *made)
 {
     int count = 0;
-    pthread_mutex_lock(&lists);
+    lock_take(LOCK_LISTS);
     struct entry **at = &stack->plans;
     while (*at && ++count < MOST_PLANS)
         at = &(*at)->next;
@@ -156,14 +129,14 @@ static void add_entry(struct stack *stack, struct entry *made)
     }
     made->next = stack->plans;
     stack->plans = made;
-    pthread_mutex_unlock(&lists);
+    lock_release(LOCK_LISTS);
 }
 
 /* Holds the plan of that key, which is made unless another thread has done so. */
 static ecornn_status make(struct stack *stack, const struct ask *key, double measure_seconds,
                           struct plan **found)
 {
-    pthread_mutex_lock(&making);
+    lock_take(LOCK_MAKING);
     *found = find(stack, key);
     struct entry *const entry = *found ? NULL : calloc(1, sizeof *entry);
     ecornn_status status = *found || entry ? ECORNN_OK : ECORNN_NO_MEMORY;
@@ -178,7 +151,7 @@ static ecornn_status make(struct stack *stack, const struct ask *key, double mea
         add_entry(stack, entry);
     } else
         free(entry);
-    pthread_mutex_unlock(&making);
+    lock_release(LOCK_MAKING);
     return status;
 }
 
@@ -191,16 +164,6 @@ ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan
 
 /* ---- packed weights -------------------------------------------------------------------------- */
 
-void packed_drop(struct packed_weights *packed)
-{
-    if (!packed || atomic_fetch_sub(&packed->users, 1) > 1)
-        return;
-    memory_drop(packed->weights);
-    memory_drop(packed->copy);
-    plan_let_go(packed->plan);
-    free(packed);
-}
-
 bool stack_take(struct stack *stack, const void *block, size_t bytes, bool frozen)
 {
     struct memory *const copy = frozen ? memory_new(NULL, bytes) : NULL;
@@ -208,143 +171,25 @@ bool stack_take(struct stack *stack, const void *block, size_t bytes, bool froze
         return false;
     if (copy)
         memcpy(copy->at, block, bytes);
-    pthread_mutex_lock(&lists);
+    lock_take(LOCK_LISTS);
     struct memory *const old = stack->frozen;
     stack->block = block;
     stack->frozen = copy;
-    pthread_mutex_unlock(&lists);
+    lock_release(LOCK_LISTS);
     memory_drop(old);
     return true;
 }
 
-/* Holds the weights in the list that runs of the plan can read; NULL: there are none. */
-static struct packed_weights *find_packed(const struct stack *stack, const struct plan *plan,
-                                          const struct memory *frozen)
-{
-    struct packed_weights *found = stack->packed;
-    while (found && ((frozen ? found->copy != frozen : found->frozen) ||
-                     (found->plan != plan &&
-                      library.weights_fit(found->plan->plan, plan->plan) != ECORNN_OK)))
-        found = found->next;
-    if (found)
-        atomic_fetch_add(&found->users, 1);
-    return found;
-}
-
-/* Takes weights out of the list, if they are in it; what the caller holds stays. */
-static void remove_packed(struct stack *stack, struct packed_weights *packed)
-{
-    pthread_mutex_lock(&lists);
-    struct packed_weights **at = &stack->packed;
-    while (*at && *at != packed)
-        at = &(*at)->next;
-    const bool there = *at != NULL;
-    if (there)
-        *at = packed->next;
-    pthread_mutex_unlock(&lists);
-    if (there)
-        packed_drop(packed);
-}
-
-static void add_packed(struct stack *stack, struct packed_weights *packed)
-{
-    int count = 0;
-    atomic_fetch_add(&packed->users, 1);
-    pthread_mutex_lock(&lists);
-    packed->next = stack->packed;
-    stack->packed = packed;
-    struct packed_weights **at = &stack->packed;
-    while (*at && count++ < MOST_PACKED)
-        at = &(*at)->next;
-    struct packed_weights *const last = *at;
-    *at = NULL;
-    pthread_mutex_unlock(&lists);
-    packed_drop(last);
-}
-
-/* Packs from the copy.  Device memory gets a copy of it; runs on any stream may read the weights
- * afterwards. */
-static ecornn_status fill(struct packed_weights *packed, const struct ask *ask)
-{
-    const struct layout *const layout = layout_of(packed->plan);
-    char *start[1] = {packed->copy->at};
-    struct memory *uploaded = NULL;
-    ecornn_status status = layout ? ECORNN_OK : ECORNN_NO_MEMORY;
-    if (status == ECORNN_OK && ask->on_gpu) {
-        uploaded = memory_new(ask->device, (size_t)layout->bytes);
-        status = uploaded ? library.upload(ask->device, uploaded->at, start[0], uploaded->bytes)
-                          : ECORNN_NO_MEMORY;
-        if (status == ECORNN_OK)
-            status = library.wait(ask->device, NULL);
-        start[0] = uploaded ? uploaded->at : NULL;
-    }
-    if (status == ECORNN_OK)
-        status = layout_pack(packed->plan, start, NULL, packed->weights->at, NULL);
-    if (status == ECORNN_OK && ask->on_gpu)
-        status = library.wait(ask->device, NULL);
-    memory_drop(uploaded);
-    return status;
-}
-
-/* Packs into the memory of old weights, unless a run still reads it; on a GPU a run that is queued
- * may. */
-static ecornn_status pack(struct stack *stack, struct plan *plan, const struct ask *ask,
-                          struct memory *frozen, struct packed_weights *old,
-                          struct packed_weights **found)
-{
-    const struct layout *const layout = layout_of(plan);
-    struct memory *weights = NULL, *copy = NULL;
-    if (old && !ask->on_gpu) {
-        weights = memory_hold(old->weights);
-        copy = memory_hold(old->copy);
-    }
-    packed_drop(old);
-    struct packed_weights *const packed = calloc(1, sizeof *packed);
-    if (!packed || !layout) {
-        memory_drop(weights);
-        memory_drop(copy);
-        free(packed);
-        return ECORNN_NO_MEMORY;
-    }
-    atomic_init(&packed->users, 1);
-    atomic_fetch_add(&plan->users, 1);
-    packed->plan = plan;
-    packed->frozen = frozen != NULL;
-    packed->weights = memory_again(weights, ask->device, plan->sizes.weight_bytes);
-    packed->copy =
-        frozen ? memory_hold(frozen)
-               : memory_again(copy, ask->on_gpu ? NULL : ask->device, (size_t)layout->bytes);
-    ecornn_status status = packed->weights && packed->copy ? ECORNN_OK : ECORNN_NO_MEMORY;
-    if (status == ECORNN_OK && !frozen)
-        memcpy(packed->copy->at, stack->block, (size_t)layout->bytes);
-    if (status == ECORNN_OK)
-        status = fill(packed, ask);
-    if (status != ECORNN_OK) {
-        packed_drop(packed);
-        return status;
-    }
-    add_packed(stack, packed);
-    *found = packed;
-    return ECORNN_OK;
-}
-
 ecornn_status stack_packed(struct stack *stack, struct plan *plan, const struct ask *ask,
-                           struct packed_weights **found)
+                           struct packed **found)
 {
     const bool training = ask->flags & ECORNN_TRAINING;
-    char *start[1] = {(char *)(uintptr_t)stack->block};
-    pthread_mutex_lock(&lists);
-    struct memory *const frozen = training ? NULL : memory_hold(stack->frozen);
-    struct packed_weights *const packed = find_packed(stack, plan, frozen);
-    pthread_mutex_unlock(&lists);
-    ecornn_status status = ECORNN_OK;
-    if (packed && (frozen || layout_same(packed->plan, start, packed->copy->at)))
-        *found = packed;
-    else {
-        if (packed)
-            remove_packed(stack, packed);
-        status = pack(stack, plan, ask, frozen, packed, found);
-    }
-    memory_drop(frozen);
+    char *const start[1] = {(char *)(uintptr_t)stack->block};
+    struct packing from = {.start = start, .device = ask->device, .on_gpu = ask->on_gpu};
+    lock_take(LOCK_LISTS);
+    from.frozen = training ? NULL : memory_hold(stack->frozen);
+    lock_release(LOCK_LISTS);
+    const ecornn_status status = packs_hold(&stack->packs, plan, &from, found);
+    memory_drop(from.frozen);
     return status;
 }

@@ -10,7 +10,7 @@
 #ifndef ECO_NATIVE_STACK_H
 #define ECO_NATIVE_STACK_H
 
-#include "python/native/lent.h"
+#include "python/native/packed.h"
 #include "python/native/plans.h"
 
 struct stack;
@@ -34,20 +34,10 @@ void stack_free(struct stack *stack); /* NULL is allowed */
 /* Holds the plan for such runs until plan_let_go; NULL after a failure. */
 ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan **found);
 
-/* Packed weights, which do not change as long as they are held. */
-struct packed_weights {
-    struct packed_weights *next;
-    atomic_int users;
-    struct plan *plan;             /* they were packed for */
-    struct memory *weights, *copy; /* copy: the parameters that they were packed from */
-    bool frozen;                   /* is that the copy of stack_take? */
-};
-
 /* The block of parameters from now on.  frozen: inference uses a copy of it as it is now. */
 bool stack_take(struct stack *stack, const void *block, size_t bytes, bool frozen);
 /* Holds the weights for a run of that plan until packed_drop. */
 ecornn_status stack_packed(struct stack *stack, struct plan *plan, const struct ask *ask,
-                           struct packed_weights **found);
-void packed_drop(struct packed_weights *packed); /* NULL is allowed */
+                           struct packed **found);
 
 #endif /* ECO_NATIVE_STACK_H */

@@ -8,7 +8,7 @@
 #include "python/native/operator.h"
 
 /* The copy of the weights at the end of a block, or NULL. */
-static char *copy_of(const struct job *job, struct packed packed)
+static char *copy_of(const struct job *job, struct torch_packed packed)
 {
     const bool is_there = !job->cuda && packed.bytes - job->packed >= job->layout->bytes;
     return is_there ? (char *)packed.data + packed.bytes - job->layout->bytes : NULL;
@@ -28,8 +28,7 @@ static bool find_zeros(const struct job *job, const void **zeros, torch_tensor *
     return *zeros && torch.aoti_torch_zero_(*made) == TORCH_OK;
 }
 
-/* start [job->layout->arrays]: addresses of the weights; false if one does not fit the job. */
-static bool starts_of(const struct job *job, torch_tensor *const *weights, char **start)
+bool weights_starts(const struct job *job, torch_tensor *const *weights, char **start)
 {
     const int32_t type = torch_type(job->of->desc.param_type);
     for (int64_t i = 0; i < job->layout->arrays; i++) {
@@ -40,13 +39,13 @@ static bool starts_of(const struct job *job, torch_tensor *const *weights, char 
     return true;
 }
 
-bool pack_weights(const struct job *job, torch_tensor *const *weights, struct packed packed,
+bool pack_weights(const struct job *job, torch_tensor *const *weights, struct torch_packed packed,
                   void *stream)
 {
     char *start[MOST_TENSORS], *const copy = copy_of(job, packed);
     const void *zeros = NULL;
     torch_tensor *made = NULL;
-    if (!starts_of(job, weights, start))
+    if (!weights_starts(job, weights, start))
         return false;
     if (copy)
         layout_copy(job->of, start, copy);
@@ -61,7 +60,7 @@ bool forward_with(const struct job *job, torch_tensor *const *weights, const eco
     char *start[MOST_TENSORS];
     const void *zeros = NULL;
     torch_tensor *made = NULL;
-    if (!starts_of(job, weights, start))
+    if (!weights_starts(job, weights, start))
         return false;
     const void **const params =
         find_zeros(job, &zeros, &made) ? layout_sources(job->of, start, zeros) : NULL;
@@ -75,11 +74,11 @@ bool forward_with(const struct job *job, torch_tensor *const *weights, const eco
     return ok;
 }
 
-bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed)
+bool weights_hold(const struct job *job, torch_tensor *const *weights, struct torch_packed packed)
 {
     char *start[MOST_TENSORS];
     const char *const copy = copy_of(job, packed);
-    return copy && starts_of(job, weights, start) && layout_same(job->of, start, copy);
+    return copy && weights_starts(job, weights, start) && layout_same(job->of, start, copy);
 }
 
 void unpack_weights(const struct job *job, const void *packed, struct results *out, void *stream,

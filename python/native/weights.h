@@ -10,16 +10,18 @@
 
 #include "python/native/tensors.h"
 
-struct packed {
+struct torch_packed {
     void *data;
     int64_t bytes; /* job->packed, plus layout->bytes if there is a copy of the weights */
 };
 
+/* start [job->layout->arrays]: addresses of the weights; false if one does not fit the job. */
+bool weights_starts(const struct job *job, torch_tensor *const *weights, char **start);
 /* weights [job->layout->arrays]: false if one does not fit the job, or the library refuses. */
-bool pack_weights(const struct job *job, torch_tensor *const *weights, struct packed packed,
+bool pack_weights(const struct job *job, torch_tensor *const *weights, struct torch_packed packed,
                   void *stream);
 /* Is the block up to date with these weights?  On a CPU. */
-bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed);
+bool weights_hold(const struct job *job, torch_tensor *const *weights, struct torch_packed packed);
 /* On a GPU: forward with these weights, packed or where they are; the block is scratch. */
 bool forward_with(const struct job *job, torch_tensor *const *weights, const ecornn_io *io);
 /* Makes new tensors with the gradients of all weights from the packed gradient. */
