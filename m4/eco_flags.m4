@@ -2,7 +2,7 @@
 
 # What a host needs that is not like Linux.  Windows, by mingw-w64: printf and scanf with C's formats, and no
 # move of a vector that wants alignment, because gcc aligns the stack to 16 bytes there and spills vectors of 32
-# and 64 bytes as if it did more (its bug 54412); on aligned memory the other moves are as fast.
+# and 64 bytes as if it did more (its bug 54412; Debian's is patched); on aligned memory the others are as fast.
 AC_DEFUN([ECO_HOST], [
   AS_CASE([$host_os], [mingw*], [
     HOST_CPPFLAGS=-D__USE_MINGW_ANSI_STDIO=1 HOST_CFLAGS=-Wa,-muse-unaligned-vector-move

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import re
 import shlex
 import sys
@@ -24,6 +23,7 @@ import pack
 MEGABYTE = 1 << 20
 MOST = {"ecornn": 15 * MEGABYTE, "module": 100 * MEGABYTE}  # bytes; PyPI takes no more than 100 MB
 ROOT = link.HERE.parent.parent
+SUMMARY = "Recurrent layers, fused, on CPUs and NVIDIA GPUs"
 
 # Where distributions keep the terms of what is linked in.
 OPENBLAS_TERMS = ("/usr/share/doc/libopenblas*/copyright", "/usr/share/licenses/openblas*/*")
@@ -100,7 +100,7 @@ def library_wheel(options: argparse.Namespace) -> Path:
     """The wheel `ecornn`."""
     work = Path(options.work)
     work.mkdir(parents=True, exist_ok=True)
-    gomp, exception = fetch.libgomp()
+    gomp, exception = fetch.libgomp(options.machine)
     (work / "libgomp.so.1").write_bytes(gomp)
     library = work / "libecornn.so.0"
     if b"GOMP_parallel" not in Path(options.blas).read_bytes():
@@ -124,12 +124,11 @@ def library_wheel(options: argparse.Namespace) -> Path:
     needs = ["numpy", 'torch; extra == "torch"']
     needs += [f'ecornn-cu{n}=={options.version}; extra == "cu{n}"' for n in (12, 13)]
     about = {f"licenses/{name}": text for name, text in licences.items()}
-    summary = "Recurrent layers, fused, on CPUs and NVIDIA GPUs"
     text = (ROOT / "python" / "README.md").read_text()
     about["METADATA"] = pack.metadata(
-        "ecornn", options.version, fields(summary, licence, needs, sorted(licences)) + extras, text
+        "ecornn", options.version, fields(SUMMARY, licence, needs, sorted(licences)) + extras, text
     )
-    return pack.write(Path(options.out), "ecornn", options.version, files, about)
+    return pack.write(Path(options.out), "ecornn", options.version, options.machine, files, about)
 
 
 def module_wheel(options: argparse.Namespace) -> Path:
@@ -154,7 +153,7 @@ def module_wheel(options: argparse.Namespace) -> Path:
     about["METADATA"] = pack.metadata(
         name, options.version, fields(summary, "Apache-2.0", needs, ["COPYING"]), text
     )
-    return pack.write(Path(options.out), name, options.version, files, about)
+    return pack.write(Path(options.out), name, options.version, options.machine, files, about)
 
 
 def plugin_wheel(options: argparse.Namespace) -> Path:
@@ -174,7 +173,7 @@ def plugin_wheel(options: argparse.Namespace) -> Path:
         fields(summary, "Apache-2.0", [f"ecornn=={options.version}"], ["COPYING"]),
         (ROOT / "doc" / "guide" / "onnxruntime.md").read_text(),
     )  # fmt: skip
-    return pack.write(Path(options.out), "ecornn-onnxruntime", options.version, files, about)
+    return pack.write(Path(options.out), "ecornn-onnxruntime", options.version, options.machine, files, about)
 
 
 def audit(wheel: Path, most: int) -> None:
@@ -221,8 +220,9 @@ def main() -> None:
     parser.add_argument("--module", default=[], type=shlex.split, help="its parts, .lo and .la")
     parser.add_argument("--cuda", default="", help="folder of CUDA's libraries")
     options = parser.parse_args()
-    if platform.machine() != "x86_64" or platform.system() != "Linux":
-        unfit("they are for x86_64 Linux, and made there")
+    options.machine, _, system = link.run(*options.cc, "-dumpmachine").strip().partition("-")
+    if options.machine not in fetch.SOURCE_OF or "linux" not in system:
+        unfit(f"they are for Linux on {' and '.join(fetch.SOURCE_OF)}")
     flag = re.search(r"-m(arch|tune|cpu)=\S*|-fsanitize\S*|-flto\S*", options.flags)
     if flag:
         unfit(f"the build has {flag[0]}")

@@ -16,11 +16,15 @@ import zipfile
 from pathlib import Path
 
 SOURCE = "scikit-learn==1.9.1"
-SOURCE_HASH = "sha256:52a0703bbc07ad27f560fa63fa68e4c54dd735bfbbf65b4dd3c225dc7547b6df"
+# machine: the hash of its wheel, and the name that auditwheel gave the library.
+SOURCE_OF = {
+    "x86_64": ("52a0703bbc07ad27f560fa63fa68e4c54dd735bfbbf65b4dd3c225dc7547b6df", "libgomp-e985bcbb.so.1.0.0"),
+    "aarch64": ("4298fcc01b3d8fa9768d36894e99cce0747b3b2dd73bfd80779e393769d0afab", "libgomp-a49a47f9.so.1.0.0"),
+}
 AUDITWHEEL = "auditwheel==6.8.2"
-# auditwheel gave the library a name of its own.  Under its plain name it is one with torch's: the
-# process has one libgomp, so one pool of threads, whoever comes first.
-NAME, PLAIN_NAME = b"libgomp-e985bcbb.so.1.0.0\0", b"libgomp.so.1"
+# Under its plain name it is one with torch's: the process has one libgomp, so one pool of threads,
+# whoever comes first.
+PLAIN_NAME = b"libgomp.so.1"
 
 
 def cache() -> Path:
@@ -53,25 +57,26 @@ def auditwheel() -> list[str]:
     return [str(folder / "bin" / "python"), str(program)]
 
 
-def _source() -> Path:
-    kept = cache() / SOURCE.replace("==", "-")
+def _source(machine: str) -> Path:
+    kept = cache() / f"{SOURCE.replace('==', '-')}-{machine}"
     if not any(kept.glob("*.whl")):
         kept.mkdir(exist_ok=True)
         wanted = kept / "requirements"
-        wanted.write_text(f"{SOURCE} --hash={SOURCE_HASH}\n")
+        wanted.write_text(f"{SOURCE} --hash=sha256:{SOURCE_OF[machine][0]}\n")
         _pip("download", "--no-deps", "--require-hashes", "--only-binary=:all:",
-             "--platform=manylinux_2_28_x86_64", "--python-version=3.11", "-d", kept,
+             f"--platform=manylinux_2_28_{machine}", "--python-version=3.11", "-d", kept,
              "-r", wanted)  # fmt: skip
     return next(kept.glob("*.whl"))
 
 
-def libgomp() -> tuple[bytes, bytes]:
+def libgomp(machine: str) -> tuple[bytes, bytes]:
     """The library libgomp.so.1 and the terms it comes with."""
-    with zipfile.ZipFile(_source()) as wheel:
+    given = SOURCE_OF[machine][1].encode() + b"\0"
+    with zipfile.ZipFile(_source(machine)) as wheel:
         names = wheel.namelist()
         library = wheel.read(next(name for name in names if re.search(r"/libgomp.*\.so", name)))
         terms = wheel.read(next(name for name in names if name.endswith("/licenses/COPYING")))
-    if library.count(NAME) != 1:
+    if library.count(given) != 1:
         raise SystemExit(f"the libgomp of {SOURCE} has another name than it should")
     exception = terms[terms.index(b"GCC RUNTIME LIBRARY EXCEPTION") :].split(b"\n----")[0]
-    return library.replace(NAME, PLAIN_NAME.ljust(len(NAME), b"\0")), exception
+    return library.replace(given, PLAIN_NAME.ljust(len(given), b"\0")), exception

@@ -41,6 +41,11 @@ def library_file(cc: list[str], name: str) -> Path:
     return path
 
 
+def tool(cc: list[str], name: str) -> str:
+    """The compiler's nm or objcopy."""
+    return run(*cc, f"-print-prog-name={name}").strip()
+
+
 def newest(versions: list[str]) -> str:
     """The newest of GLIBC_2.3.4, ... that OLDEST has; "" if there is none."""
     known = [tuple(map(int, version[6:].split("."))) for version in versions]
@@ -53,7 +58,7 @@ def too_new(cc: list[str]) -> dict[str, str]:
     versions: dict[str, list[str]] = {}
     default: dict[str, str] = {}
     for name in ("libc.so.6", "libm.so.6"):
-        listed = run("nm", "-D", "--defined-only", "--with-symbol-versions", library_file(cc, name))
+        listed = run(tool(cc, "nm"), "-D", "--defined-only", "--with-symbol-versions", library_file(cc, name))
         for symbol, at, version in re.findall(r" (\w+)(@@?)(GLIBC_[\d.]+)$", listed, re.MULTILINE):
             versions.setdefault(symbol, []).append(version)
             if at == "@@":
@@ -82,10 +87,10 @@ def bind(objects: list[str], cc: list[str], folder: Path) -> Path:
     run(*cc, "-O2", "-fPIC", "-fvisibility=hidden", "-c", HERE / "old_stat.c", "-o", shim)
     run(*cc, "-r", "-nostdlib", "-o", joined, shim, *objects)
     newer = too_new(cc)
-    used = run("nm", "--undefined-only", "--format=just-symbols", joined).split()
+    used = run(tool(cc, "nm"), "--undefined-only", "--format=just-symbols", joined).split()
     pairs = [f"{symbol} {new_name(symbol, newer)}\n" for symbol in used if symbol in newer]
     names.write_text("".join(pairs))
-    run("objcopy", f"--redefine-syms={names}", joined)
+    run(tool(cc, "objcopy"), f"--redefine-syms={names}", joined)
     return joined
 
 

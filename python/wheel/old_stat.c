@@ -4,7 +4,11 @@
  */
 #include <sys/stat.h>
 
-enum { STRUCT_OF_X86_64 = 1 };
+#ifdef __x86_64__
+enum { STRUCT_OF_OLD = 1 };
+#else /* aarch64 */
+enum { STRUCT_OF_OLD = 0 };
+#endif
 
 int __xstat(int version, const char *path, struct stat *info);
 int __lxstat(int version, const char *path, struct stat *info);
@@ -18,20 +22,20 @@ int eco_old_fstatat(int folder, const char *path, struct stat *info, int flags);
 
 int eco_old_stat(const char *path, struct stat *info)
 {
-    return __xstat(STRUCT_OF_X86_64, path, info);
+    return __xstat(STRUCT_OF_OLD, path, info);
 }
 
 int eco_old_lstat(const char *path, struct stat *info)
 {
-    return __lxstat(STRUCT_OF_X86_64, path, info);
+    return __lxstat(STRUCT_OF_OLD, path, info);
 }
 
 int eco_old_fstat(int file, struct stat *info)
 {
-    return __fxstat(STRUCT_OF_X86_64, file, info);
+    return __fxstat(STRUCT_OF_OLD, file, info);
 }
 
 int eco_old_fstatat(int folder, const char *path, struct stat *info, int flags)
 {
-    return __fxstatat(STRUCT_OF_X86_64, folder, path, info, flags);
+    return __fxstatat(STRUCT_OF_OLD, folder, path, info, flags);
 }

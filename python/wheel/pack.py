@@ -7,7 +7,6 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-TAG = "py3-none-manylinux_2_28_x86_64"
 # A zip file holds no earlier day; the time of the build would make every wheel another one.
 DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -26,19 +25,20 @@ def _hash(data: bytes) -> str:
 
 
 def write(
-    folder: Path, name: str, version: str, files: dict[str, bytes], about: dict[str, bytes]
+    folder: Path, name: str, version: str, machine: str, files: dict[str, bytes], about: dict[str, bytes]
 ) -> Path:
     """Writes NAME-VERSION-TAG.whl into a folder: files as they are installed, and those about it."""
+    tag = f"py3-none-manylinux_2_28_{machine}"
     package = name.replace("-", "_")
     info = f"{package}-{version}.dist-info"
-    wheel = f"Wheel-Version: 1.0\nGenerator: ecornn {version}\nRoot-Is-Purelib: false\nTag: {TAG}\n"
+    wheel = f"Wheel-Version: 1.0\nGenerator: ecornn {version}\nRoot-Is-Purelib: false\nTag: {tag}\n"
     entries = {path: files[path] for path in sorted(files)}
     entries.update({f"{info}/{path}": about[path] for path in sorted(about)})
     entries[f"{info}/WHEEL"] = wheel.encode()
     record = [f"{path},{_hash(data)},{len(data)}\n" for path, data in entries.items()]
     entries[f"{info}/RECORD"] = "".join([*record, f"{info}/RECORD,,\n"]).encode()
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{package}-{version}-{TAG}.whl"
+    path = folder / f"{package}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for entry, data in entries.items():
             member = zipfile.ZipInfo(entry, DATE)

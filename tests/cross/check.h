@@ -8,6 +8,7 @@
 #define CHECK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,16 +49,16 @@ typedef struct {
             ck_abort_msg(__VA_ARGS__);                                                             \
     } while (0)
 #define ck_assert(truth)          ck_assert_msg(truth, "%s", #truth)
-#define ck_assert_int_eq(a, b)    ck_assert_msg((a) == (b), "%s == %s", #a, #b)
-#define ck_assert_int_ne(a, b)    ck_assert_msg((a) != (b), "%s != %s", #a, #b)
-#define ck_assert_int_lt(a, b)    ck_assert_msg((a) < (b), "%s < %s", #a, #b)
-#define ck_assert_int_le(a, b)    ck_assert_msg((a) <= (b), "%s <= %s", #a, #b)
-#define ck_assert_int_gt(a, b)    ck_assert_msg((a) > (b), "%s > %s", #a, #b)
-#define ck_assert_int_ge(a, b)    ck_assert_msg((a) >= (b), "%s >= %s", #a, #b)
-#define ck_assert_uint_lt(a, b)   ck_assert_msg((a) < (b), "%s < %s", #a, #b)
-#define ck_assert_uint_le(a, b)   ck_assert_msg((a) <= (b), "%s <= %s", #a, #b)
-#define ck_assert_uint_eq(a, b)   ck_assert_msg((a) == (b), "%s == %s", #a, #b)
-#define ck_assert_uint_ge(a, b)   ck_assert_msg((a) >= (b), "%s >= %s", #a, #b)
+#define ck_assert_int_eq(a, b)    ck_assert_msg((intmax_t)(a) == (intmax_t)(b), "%s == %s", #a, #b)
+#define ck_assert_int_ne(a, b)    ck_assert_msg((intmax_t)(a) != (intmax_t)(b), "%s != %s", #a, #b)
+#define ck_assert_int_lt(a, b)    ck_assert_msg((intmax_t)(a) < (intmax_t)(b), "%s < %s", #a, #b)
+#define ck_assert_int_le(a, b)    ck_assert_msg((intmax_t)(a) <= (intmax_t)(b), "%s <= %s", #a, #b)
+#define ck_assert_int_gt(a, b)    ck_assert_msg((intmax_t)(a) > (intmax_t)(b), "%s > %s", #a, #b)
+#define ck_assert_int_ge(a, b)    ck_assert_msg((intmax_t)(a) >= (intmax_t)(b), "%s >= %s", #a, #b)
+#define ck_assert_uint_lt(a, b)   ck_assert_msg((uintmax_t)(a) < (uintmax_t)(b), "%s < %s", #a, #b)
+#define ck_assert_uint_le(a, b)   ck_assert_msg((uintmax_t)(a) <= (uintmax_t)(b), "%s <= %s", #a, #b)
+#define ck_assert_uint_eq(a, b)   ck_assert_msg((uintmax_t)(a) == (uintmax_t)(b), "%s == %s", #a, #b)
+#define ck_assert_uint_ge(a, b)   ck_assert_msg((uintmax_t)(a) >= (uintmax_t)(b), "%s >= %s", #a, #b)
 #define ck_assert_str_eq(a, b)    ck_assert_msg(strcmp(a, b) == 0, "%s == %s", #a, #b)
 #define ck_assert_str_ne(a, b)    ck_assert_msg(strcmp(a, b) != 0, "%s != %s", #a, #b)
 #define ck_assert_ptr_null(a)     ck_assert_msg((a) == NULL, "%s == NULL", #a)

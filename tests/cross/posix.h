@@ -3,8 +3,8 @@
  * includes it before each of their files.  All their memory is of one allocator, because Windows
  * frees aligned blocks by another function.
  */
-#ifndef CROSS_WINDOWS_H
-#define CROSS_WINDOWS_H
+#ifndef CROSS_POSIX_H
+#define CROSS_POSIX_H
 
 #include <direct.h>
 #include <io.h>
@@ -48,4 +48,4 @@ static inline char *windows_strndup(const char *text, size_t most)
 #define strndup      windows_strndup
 #define strdup(text) windows_strndup(text, strlen(text))
 
-#endif /* CROSS_WINDOWS_H */
+#endif /* CROSS_POSIX_H */

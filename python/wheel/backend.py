@@ -1,0 +1,55 @@
+"""The source distribution for PyPI, and what pip builds from one (PEP 517): configure and `make wheel`.
+
+`backend.py TARBALL FOLDER` writes it from the tarball of `make dist`: the same files and PKG-INFO.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import build
+import pack
+
+ROOT = build.ROOT
+
+
+def sdist(tarball: Path, folder: Path) -> Path:
+    """Writes ecornn-VERSION.tar.gz; the same tarball gives the same bytes."""
+    version = re.search(r"ecornn-(.*)\.tar\.xz$", tarball.name)[1]
+    fields = build.fields(build.SUMMARY, "Apache-2.0", ["numpy"], [])
+    text = (ROOT / "python" / "README.md").read_text()
+    about = pack.metadata("ecornn", version, fields, text)
+    path = folder / f"ecornn-{version}.tar.gz"
+    with tarfile.open(tarball) as source, path.open("wb") as file:
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+            with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as target:
+                for member in source:
+                    target.addfile(member, source.extractfile(member) if member.isreg() else None)
+                info = tarfile.TarInfo(f"ecornn-{version}/PKG-INFO")
+                info.size, info.mtime = len(about), member.mtime
+                target.addfile(info, io.BytesIO(about))
+    return path
+
+
+def build_wheel(wheel_directory: str, config_settings=None, metadata_directory=None) -> str:
+    """pip calls this in the unpacked source distribution."""
+    jobs = f"-j{os.cpu_count()}"
+    with tempfile.TemporaryDirectory() as folder:
+        for command in ([ROOT / "configure", "-q", "--without-cuda", "CFLAGS=-O2"],
+                        ["make", "-s", jobs, "wheel", f"WHEEL_OUT={folder}/out", f"PYTHON={sys.executable}"]):  # fmt: skip
+            subprocess.run(command, cwd=folder, check=True)
+        wheel = next(Path(folder, "out").glob("ecornn-*.whl"))
+        Path(wheel_directory, wheel.name).write_bytes(wheel.read_bytes())
+    return wheel.name
+
+
+if __name__ == "__main__":
+    print(sdist(Path(sys.argv[1]), Path(sys.argv[2])))
