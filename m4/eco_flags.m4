@@ -4,13 +4,15 @@
 # move of a vector that wants alignment, because gcc aligns the stack to 16 bytes there and spills vectors of 32
 # and 64 bytes as if it did more (its bug 54412; Debian's is patched); on aligned memory the others are as fast.
 AC_DEFUN([ECO_HOST], [
+  DL_LIBS=-ldl
   AS_CASE([$host_os], [mingw*], [
-    HOST_CPPFLAGS=-D__USE_MINGW_ANSI_STDIO=1 HOST_CFLAGS=-Wa,-muse-unaligned-vector-move
+    DL_LIBS= HOST_CPPFLAGS=-D__USE_MINGW_ANSI_STDIO=1 HOST_CFLAGS=-Wa,-muse-unaligned-vector-move
     AX_CHECK_COMPILE_FLAG([$HOST_CFLAGS], [], [AC_MSG_ERROR([the assembler of $CC needs binutils 2.38 or newer])])
     AS_VAR_APPEND([HOST_CFLAGS], [" -Wno-format -Wno-format-extra-args"]) # of printf by Microsoft
     LIBS="$LIBS -lsynchronization"])
   AC_SUBST([HOST_CPPFLAGS])
   AC_SUBST([HOST_CFLAGS])
+  AC_SUBST([DL_LIBS])
 ])
 
 # Only ecornn_* is visible, and the library stays in memory: libgomp's threads outlive a dlclose.

@@ -6,6 +6,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#ifdef _WIN32
+#include <malloc.h>
+#define ALLOCATE(alignment, bytes) _aligned_malloc(bytes, alignment)
+#define RELEASE(block)             _aligned_free(block)
+#else
+#define ALLOCATE(alignment, bytes) aligned_alloc(alignment, bytes)
+#define RELEASE(block)             free(block)
+#endif
+
 enum { MOST_KEPT = 64 << 20, ALIGNED = 64 }; /* bytes */
 
 struct memory *memory_new(ecornn_device *device, size_t bytes)
@@ -19,7 +28,7 @@ struct memory *memory_new(ecornn_device *device, size_t bytes)
     memory->device = device;
     atomic_init(&memory->users, 1);
     memory->at = device ? library.alloc(device, memory->bytes)
-                        : aligned_alloc(ALIGNED, (memory->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
+                        : ALLOCATE(ALIGNED, (memory->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
     if (!memory->at) {
         free(memory);
         return NULL;
@@ -41,7 +50,7 @@ void memory_drop(struct memory *memory)
     if (memory->device)
         library.free(memory->device, memory->at);
     else
-        free(memory->at);
+        RELEASE(memory->at);
     free(memory);
 }
 

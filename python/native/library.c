@@ -6,30 +6,92 @@
 #endif
 #include "python/native/library.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#endif
 
 struct library library;
 
-static const char file_name[] = "libecornn.so.0";
 static void *found_at_start; /* never closed: plans use it */
+
+/* ---- the system ------------------------------------------------------------------------------ */
+
+#ifdef _WIN32
+static const char file_name[] = "libecornn-0.dll", separators[] = "/\\";
+
+static void *loaded(void)
+{
+    return (void *)GetModuleHandleA(file_name);
+}
+
+static void *load(const char *path)
+{
+    return (void *)LoadLibraryA(path);
+}
+
+static void *find(void *from, const char *name)
+{
+    const FARPROC function = GetProcAddress((HMODULE)from, name);
+    void *address;
+    memcpy(&address, &function, sizeof address);
+    return address;
+}
+
+static bool find_self(char path[4096])
+{
+    HMODULE self = NULL;
+    GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
+                           GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
+                       file_name, &self);
+    const DWORD length = self != NULL ? GetModuleFileNameA(self, path, 4096) : 0;
+    return length > 0 && length < 4096;
+}
+#else
+static const char file_name[] = "libecornn.so.0", separators[] = "/";
+
+static void *loaded(void)
+{
+    return dlopen(file_name, RTLD_NOW | RTLD_NOLOAD);
+}
+
+static void *load(const char *path)
+{
+    return dlopen(path, RTLD_NOW);
+}
+
+static void *find(void *from, const char *name)
+{
+    return dlsym(from, name);
+}
+
+static bool find_self(char path[4096])
+{
+    Dl_info self;
+    return dladdr(file_name, &self) != 0 && snprintf(path, 4096, "%s", self.dli_fname) < 4096;
+}
+#endif
+
+/* ---- the library ----------------------------------------------------------------------------- */
 
 /* When the module is loaded, because its name may be relative: later it may name another folder. */
 __attribute__((constructor)) static void open_library(void)
 {
-    static const char *const places[] = {"/", "/../"};
-    Dl_info self;
-    void *found = dlopen(file_name, RTLD_NOW | RTLD_NOLOAD);
-    const bool placed = dladdr(file_name, &self) != 0 && strrchr(self.dli_fname, '/') != NULL;
-    for (size_t i = 0; !found && placed && i < sizeof places / sizeof *places; i++) {
-        char path[4096];
-        const int folder = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
-        snprintf(path, sizeof path, "%.*s%s%s", folder, self.dli_fname, places[i], file_name);
-        found = dlopen(path, RTLD_NOW);
+    static const char *const places[] = {"", "../"};
+    char self[4096], path[4096 + sizeof file_name + 4];
+    void *found = loaded();
+    size_t folder = found || !find_self(self) ? 0 : strlen(self);
+    while (folder > 0 && !strchr(separators, self[folder - 1]))
+        folder--;
+    for (size_t i = 0; !found && folder > 0 && i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%.*s%s%s", (int)folder, self, places[i], file_name);
+        found = load(path);
     }
-    found_at_start = found ? found : dlopen(file_name, RTLD_NOW);
+    found_at_start = found ? found : load(file_name);
 }
 
 static bool find_all(void *from)
@@ -40,7 +102,7 @@ static bool find_all(void *from)
     void *found[sizeof names / sizeof *names];
     _Static_assert(sizeof found == sizeof library, "one pointer a name");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!(found[i] = dlsym(from, names[i])))
+        if (!(found[i] = find(from, names[i])))
             return false;
     if (!library.forward)
         memcpy(&library, found, sizeof library);
@@ -53,9 +115,7 @@ bool library_find(void *opened)
     pthread_mutex_lock(&lock);
     bool ok = !opened && library.forward;
     if (!ok) {
-        void *const from = opened           ? opened
-                           : found_at_start ? found_at_start
-                                            : dlopen(file_name, RTLD_NOW | RTLD_NOLOAD);
+        void *const from = opened ? opened : found_at_start ? found_at_start : loaded();
         ok = from && find_all(from);
     }
     pthread_mutex_unlock(&lock);

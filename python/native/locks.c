@@ -19,6 +19,7 @@ void lock_release(enum lock which)
     pthread_mutex_unlock(&locks[which]);
 }
 
+#ifndef _WIN32 /* it has no forks */
 static void take_all(void)
 {
     for (int which = 0; which < LOCKS; which++)
@@ -35,3 +36,4 @@ __attribute__((constructor)) static void begin(void)
 {
     pthread_atfork(take_all, release_all, release_all);
 }
+#endif

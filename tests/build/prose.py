@@ -36,7 +36,7 @@ COUNTS = {
     "lines with lie, lies, lay, beside, anew, behind":
         (28, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
     "words in README.md": (998, 1000, ["split", "README.md"]),
-    "words in doc/guide and doc/*.md": (21626, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
+    "words in doc/guide and doc/*.md": (21640, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
     "words in doc/measurements": (500, 3000, ["split", "doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, ["files", "doc/measurements/*.csv"]),
     "lines in NEWS": (43, 40, ["splitlines", "NEWS"]),
@@ -49,7 +49,7 @@ COUNTS = {
     "lines of python/ecornn": (13286, 11000, ["tracked lines", "python/ecornn"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
-        (38819, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (38830, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":

@@ -43,7 +43,7 @@ made() { # targets, flags
 [ -e config.status ] || CONFIG_SHELL=/bin/sh "$source/configure" -q --host=$host --enable-werror --without-cuda \
     --disable-dependency-tracking CFLAGS=-O2 BLAS_CFLAGS="$flags" BLAS_LIBS="-L$build/lib -lscipy_openblas" \
     CHECK_CFLAGS="-I$source/tests/cross" CHECK_LIBS=-lm > build.log 2>&1 || { tail -n 40 build.log; fail "configure"; }
-made libecornn.la tools/ecornn/ecornn.exe
+made libecornn.la ecornn-run.la tools/ecornn/ecornn.exe
 
 # The DLL exports what the ELF library does.
 shown=$($host-objdump -p .libs/libecornn-0.dll | sed -n 's/^[[:blank:]]*\[.* \(ecornn_[a-z0-9_]*\)$/\1/p' | sort)
@@ -63,6 +63,17 @@ run() { # program, arguments
     timeout 1200 wine "$@" > run.log 2>&1 < /dev/null || { tail -n 20 run.log; fail "$* ended with $?"; }
     sed -i 's/\r$//' run.log
 }
+# The Python package's module finds the DLL and all of its functions.
+$host-gcc -x c -o open.exe - << END
+#include <windows.h>
+int main(void)
+{
+    const HMODULE module = LoadLibraryA("ecornn-run.dll");
+    int (*const open)(int, void *) = (int (*)(int, void *))GetProcAddress(module, "ecornn_run_open");
+    return open(1, NULL) != 0 || open(-1, NULL) == 0;
+}
+END
+run open.exe
 run tools/ecornn/.libs/ecornn.exe check
 grep -q ' 0 failed$' run.log || { tail -n 5 run.log; fail "ecornn check"; }
 echo "ecornn check: $(tail -n 1 run.log)"
