@@ -16,7 +16,7 @@ static int32_t most_keys(const struct eco_problem *problem)
 /* Backward computes a chunk again from what forward kept before it, so both have the same. */
 static const char *force_refuses(const struct eco_problem *problem)
 {
-    const int32_t chunk = eco_step_asked(problem, false);
+    const int32_t chunk = eco_forced(problem, ECO_FORCE_GPU_CHUNK, 0);
     if (chunk > ECO_GPU_MATRIX_CHUNK)
         return "ECORNN_FORCE: chunk is more than 256";
     return eco_forced(problem, ECO_FORCE_GPU_CHUNK_BACK, chunk) != chunk
@@ -38,10 +38,10 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
                                            : "needs keys of at most 512 numbers on a GPU";
     if (eco_gpu_matrix_nodes(problem) > ECO_GPU_MATRIX_NODES)
         return "needs a text of at most 80 operations on a GPU";
-    if (eco_gpu_matrix_scratch(problem) > most)
+    if ((size_t)eco_problem_head(problem) > most || eco_gpu_matrix_scratch(problem) > most)
         return "needs keys and values that fit in shared memory with all that the text computes";
     if (columns > INT32_MAX)
-        return "needs fewer rows: one launch has too few blocks";
+        return "needs fewer rows: one launch has no more blocks";
     return problem->saving.every > ECO_GPU_MATRIX_CHUNK && problem->memory_limit == 0
                ? "does not support save:every of more than 256 steps"
                : force_refuses(problem);

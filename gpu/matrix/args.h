@@ -27,7 +27,7 @@ enum {
     ECO_GPU_MATRIX_TILE = 8      /* steps whose values a forward block loads at once, at most */
 };
 
-/* The rows of a block in forward: a warp has this many, in registers.  Bytes of a warp's column. */
+/* Bytes of a thread's numbers of S in forward: the rows of a warp, in one column. */
 enum { ECO_GPU_MATRIX_ROW_BYTES = 128 };
 
 /* Values that kernels for steps read, and gradients that they write. */
@@ -45,7 +45,6 @@ enum eco_gpu_matrix_term {
 /* A node of the text, renumbered: unused ones are left out. */
 struct eco_gpu_matrix_node {
     uint8_t op, kind, phase; /* enum eco_opcode, eco_kind, eco_matrix_phase */
-    int8_t index;            /* of a part of x or a state */
     int16_t a, b, c;         /* -1: none */
     int16_t copied;          /* the node whose value it has (eco_recipe_copies); -1: none */
     int32_t at;              /* of its values in the scratch of a warp, in reals */
@@ -85,7 +84,7 @@ struct eco_gpu_matrix_call {
     int16_t next[ECO_MAX_STATES], previous[ECO_MAX_STATES]; /* -1: not used */
     uint8_t states, matrix;                                 /* their number; which is S */
     int32_t width[ECO_MAX_STATES];                          /* of a head */
-    float start[ECO_MAX_STATES];
+    double start[ECO_MAX_STATES];
     struct eco_gpu_matrix_node node[ECO_GPU_MATRIX_NODES];
     /* parts of x, in x or in arrays of their own */
     struct eco_gpu_matrix_rows part[ECO_MAX_PARTS], dpart[ECO_MAX_PARTS];

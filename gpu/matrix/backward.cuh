@@ -48,7 +48,7 @@ ECO_DEVICE real sum_by_exchange(real x[COLUMNS], int32_t lane)
     return x[0];
 }
 
-/* A row of 32 columns of a matrix [K,V]; NULL: the cell's start. */
+/* A row of 32 columns of a matrix [K,V]; NULL: of `missing`. */
 ECO_DEVICE void load_row(const call_t &call, const place_in_state &at, real S[COLUMNS],
                          const real *from, bool adds, real missing)
 {
@@ -116,7 +116,7 @@ ECO_DEVICE real *whole_at(const call_t &call, const place_in_state &at, const vo
 
 /* ---- the chunk again ------------------------------------------------------------------------- */
 
-/* S' of a step; every thread has the row of columns u of the block in share.u. */
+/* S' of a step; u of the block's columns is left in share.u and in the room. */
 template <int READ>
 ECO_DEVICE void step_again(const call_t &call, const place_in_state &at, const block_sums &share,
                            int32_t place, real S[COLUMNS])

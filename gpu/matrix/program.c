@@ -76,7 +76,7 @@ static void add_text(struct eco_gpu_matrix_call *call, const struct eco_problem 
     call->values = call->node_values;
     for (int s = 0; s < recipe->n_states; s++) {
         call->width[s] = eco_problem_width(problem, s) / problem->heads;
-        call->start[s] = (float)recipe->start[s];
+        call->start[s] = recipe->start[s];
         call->next[s] = s == rule->state ? (int16_t)NONE : place[recipe->next[s]];
         call->carried_at[s] = call->values;
         call->values += s > 0 && s != rule->state ? call->width[s] : 0;
@@ -128,7 +128,8 @@ double eco_gpu_matrix_room(const struct eco_problem *problem, double most)
     return limit > 0 && limit < most ? limit : most;
 }
 
-/* Steps of a slab: whole chunks whose arrays have about this many bytes. */
+/* Steps of a slab: whole chunks whose arrays have about this many bytes.  It is the plan's, so that
+ * no smaller run needs more memory. */
 static int32_t slab_of(const struct eco_gpu_matrix_call *call, const struct eco_problem *problem)
 {
     static const double usual = 128 << 20, most_slots = INT32_MAX;
@@ -136,10 +137,10 @@ static int32_t slab_of(const struct eco_gpu_matrix_call *call, const struct eco_
     const double heads = (double)problem->N * problem->heads,
                  step = heads * (double)slot_numbers(call) *
                         (double)eco_type_bytes(eco_type_sum(problem->type)),
-                 fit = step * call->args.T > most ? most / step : call->args.T,
+                 fit = step * problem->T > most ? most / step : problem->T,
                  slots = fit * heads > most_slots ? most_slots / heads : fit;
     const int32_t chunks = (int32_t)(slots / call->chunk);
-    return slots >= call->args.T ? call->args.T : (chunks < 1 ? 1 : chunks) * call->chunk;
+    return slots >= problem->T ? problem->T : (chunks < 1 ? 1 : chunks) * call->chunk;
 }
 
 void eco_gpu_matrix_begin(struct eco_gpu_matrix_call *call, const struct eco_layout *layout)
@@ -159,6 +160,7 @@ void eco_gpu_matrix_begin(struct eco_gpu_matrix_call *call, const struct eco_lay
     call->chunks = (call->args.T + call->chunk - 1) / call->chunk;
     add_text(call, problem);
     call->steps = slab_of(call, problem);
+    call->steps = call->steps < call->args.T ? call->steps : call->args.T;
 }
 
 size_t eco_gpu_matrix_scratch(const struct eco_problem *problem)
@@ -203,7 +205,7 @@ static void take_backward(struct eco_gpu_matrix_call *call, struct arena *arena,
     for (int k = 0; k < ECO_GPU_MATRIX_VALUE; k++)
         if (call->term[k].node >= 0)
             call->dterm[k] = take(arena, slots * (size_t)call->blocks, (size_t)call->term[k].width);
-    for (int s = 1; s < call->states; s++)
+    for (int s = 1; s < call->states && call->steps < call->args.T; s++)
         call->dcarried[s] = take(arena, heads, (size_t)call->width[s]);
     call->room =
         take(arena, (size_t)call->resident * (size_t)call->chunk, threads * ECO_GPU_MATRIX_COLUMNS);
@@ -221,7 +223,8 @@ struct eco_size eco_gpu_matrix_workspace(struct eco_gpu_matrix_call *call,
         if (call->term[k].node >= 0 && !is_part(call, k))
             call->term[k].slots = take(&arena, slots, (size_t)call->term[k].width);
     for (int s = 1; s < call->states; s++) {
-        call->carried[s] = take(&arena, heads, (size_t)call->width[s]);
+        if (call->steps < call->args.T)
+            call->carried[s] = take(&arena, heads, (size_t)call->width[s]);
         if (is_small(call, s))
             call->before[s] = take(&arena, slots, (size_t)call->width[s]);
     }

@@ -14,7 +14,8 @@ struct run {
     const struct eco_gpu_matrix_kernels *kernels;
     const struct eco_problem *problem;
     const struct eco_args *args;
-    size_t real; /* bytes of a number of sums */
+    size_t real;     /* bytes of a number of sums */
+    int block_bytes; /* of shared memory, at most */
     int32_t slab;
 };
 
@@ -236,7 +237,8 @@ ecornn_status eco_gpu_matrix_run(const struct ecornn_plan *plan, const struct ec
     struct run run = {.kernels = kernels[plan->problem.type],
                       .problem = &plan->problem,
                       .args = args,
-                      .real = eco_type_bytes(layout->sum)};
+                      .real = eco_type_bytes(layout->sum),
+                      .block_bytes = (int)plan->device->caps.gpu.block_bytes};
     (void)tape;
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
