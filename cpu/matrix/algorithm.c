@@ -259,14 +259,16 @@ struct jobs {
 static void do_jobs(void *own, int id, int count)
 {
     const struct jobs *all = own;
-    const int heads = all->run->room.heads, jobs = heads * all->run->args->N,
-              most = count < jobs ? 1 : count / jobs, parts = most < all->parts ? most : all->parts;
-    const int64_t shares = (int64_t)jobs * parts, end = shares * (id + 1) / count;
+    const int64_t heads = all->run->room.heads, jobs = heads * all->run->args->N,
+                  most = count < jobs ? 1 : count / jobs,
+                  parts = most < all->parts ? most : all->parts, shares = jobs * parts,
+                  end = shares * (id + 1) / count;
     for (int64_t k = shares * id / count; k < end; k++) {
-        const int32_t j = (int32_t)(k / parts);
-        all->run->kernels->job(
-            all->run, (char *)all->run->args->workspace + (size_t)id * all->bytes,
-            (struct eco_matrix_share){j / heads, j % heads, (int32_t)(k % parts), parts});
+        const int64_t j = k / parts;
+        all->run->kernels->job(all->run,
+                               (char *)all->run->args->workspace + (size_t)id * all->bytes,
+                               (struct eco_matrix_share){(int32_t)(j / heads), (int32_t)(j % heads),
+                                                         (int32_t)(k % parts), (int32_t)parts});
     }
 }
 

@@ -280,7 +280,7 @@ class Run:
         if "parameters" in wanted:
             grads.parameters = layer._new_gradient() if into is None else into
         made = self._backward(views, wanted, grads.parameters, into is not None)
-        layer._last = grads.parameters or layer._last
+        layer._last = layer._last if grads.parameters is None else grads.parameters
         give = self._out.results.give
         if made["dx"] is not None:
             grads.x = give(made["dx"])

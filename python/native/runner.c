@@ -177,6 +177,8 @@ static ecornn_status unpack_on_gpu(const struct run *run, const void *dweights, 
         return ECORNN_NO_MEMORY;
     char *start[1] = {memory->at};
     ecornn_status status = add ? library.upload(run->ask.device, memory->at, to, bytes) : ECORNN_OK;
+    if (status == ECORNN_OK && add) /* the stream does not wait for the upload */
+        status = library.wait(run->ask.device, NULL);
     if (status == ECORNN_OK)
         status = layout_unpack(run->plan, start, dweights, add, stream);
     if (status == ECORNN_OK)

@@ -221,6 +221,12 @@ def test_gradients_of_parameters_add_up():
     near(third.parameters.block, sum(alone), "f64")
 
 
+def test_adds_without_parameters():
+    layer, x = ecornn.Layer("retnet", 25, 8), np.ones((3, 2, 25), np.float32)
+    for accumulate in (False, True, True):
+        layer.forward(x).backward(np.ones((3, 2, 8), np.float32), accumulate=accumulate)
+
+
 def test_no_steps_or_no_rows():
     layer = Layer("lstm", 3, 4)
     state = (draw(1, 2, 4), draw(1, 2, 4))
