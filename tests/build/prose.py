@@ -36,7 +36,7 @@ COUNTS = {
     "lines with lie, lies, lay, beside, anew, behind":
         (28, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
     "words in README.md": (998, 1000, ["split", "README.md"]),
-    "words in doc/guide and doc/*.md": (21640, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
+    "words in doc/guide and doc/*.md": (21641, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
     "words in doc/measurements": (500, 3000, ["split", "doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, ["files", "doc/measurements/*.csv"]),
     "lines in NEWS": (43, 40, ["splitlines", "NEWS"]),
@@ -45,7 +45,7 @@ COUNTS = {
     "functions of python/ecornn with more than six parameters":
         (19, 19, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (82127, 70500, ["tracked lines", *PRODUCT]),
+        (82146, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (13286, 11000, ["tracked lines", "python/ecornn"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
