@@ -21,12 +21,12 @@ void *eco_os_alloc(size_t alignment, size_t bytes);
 void eco_os_free(void *memory);
 /* Asks for large pages in memory that begins at the boundary of one; a wish. */
 void eco_os_want_large_pages(void *memory, size_t bytes);
-/* Are so many bytes of address space and memory left? */
+/* Does the process have this many bytes of address space and of memory left? */
 bool eco_os_has_room(size_t bytes);
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-/* Of one cache of that level, data only for level 1; 0: unknown. */
+/* The bytes of one cache of that level, of data for level 1; 0: unknown. */
 size_t eco_os_cache_bytes(int level);
 size_t eco_os_memory_bytes(void); /* 0: unknown */
 /* The kind of machine, such as "aarch64". */

@@ -19,14 +19,15 @@ size_t system_cache_bytes(void); /* of the second level; 0: unknown */
 void system_set(const char *name, const char *value);
 /* The path of the user's file, where the library looks for it; false: there is none. */
 bool system_user_file(char *path, size_t size, int *length);
-/* Makes others wait who lock the folder of the same file, or of the one that it leads to.  -1:
- * errno. */
+/* Locks the folder of this file, or, of a link, the folder of the file that it leads to.  -1:
+ * errno.
+ */
 intptr_t system_lock_folder(const char *path);
 void system_unlock(intptr_t lock);
 /* If the caller closed standard output, a file that is opened must not take its place: printed
  * lines would go there.  Printing to this one fails. */
 void system_fill_standard_files(void);
-/* As POSIX's getline; the text is of malloc. */
+/* POSIX's getline; the caller frees the line. */
 bool system_read_line(char **line, size_t *room, FILE *file);
 
 /* Runs this program again, with these words, and waits; false: it failed. */

@@ -192,8 +192,8 @@ static size_t bytes_or_most(struct eco_size bytes)
     return bytes.overflow ? SIZE_MAX : bytes.value;
 }
 
-/* Parts of a job: its blocks of columns, if they have nothing to do with each other but in backward
- * jobs.  What comes after S may be a sum over a value, and each part would write other states. */
+/* Parts of a job: its blocks of columns, if they are independent, as they may be except backward.
+ * What comes after S may be a sum over a value, and each part would write other states. */
 static int parts_of(const struct eco_problem *problem)
 {
     const struct ecornn_cell *cell = problem->cell;

@@ -1,8 +1,8 @@
 /*
  * A run of a cell with a matrix state on the CPU.  A job is one head of one row of the batch: it
  * goes through all steps by itself, a chunk at a time, so threads meet only at the end and nothing
- * depends on their number.  With fewer jobs than threads, some threads do a job forward, each with
- * its blocks of columns of S and all values that come before S.
+ * depends on their number.  With fewer jobs than threads, several threads share a job forward, each
+ * with its blocks of columns of S and all values that come before S.
  *
  *    forward   of each chunk: the values of the text that come before the state, step by step or
  *              all at once; the state, one block of columns after the other; the values after it

@@ -1,5 +1,5 @@
 /*
- * Kernels for what is computed beside S: a warp takes a head of a row, one step of it, or, if other
+ * Kernels for all values but S: a warp takes a head of a row, one step of it, or, if other
  * states follow each other, all steps of the slab.
  *
  *    values   forward: what the rule reads, and the other states before each step

@@ -99,7 +99,7 @@ static const char *refusal(const struct arguments *is)
     return first_of(cases, sizeof cases / sizeof *cases);
 }
 
-/* Of a problem, which may have any part of the library's. */
+/* Why this operator refuses a problem that the library would take; NULL: it does not. */
 static const char *refusal_of(const ecornn_desc *desc, const struct wish *wish, int64_t input)
 {
     static const uint32_t flags = ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT | ECORNN_REPEAT_PADDING |

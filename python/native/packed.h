@@ -27,7 +27,7 @@ struct packs {
     bool alike; /* does each serve all plans that use the list? */
 };
 
-/* Where the weights of a run come from. */
+/* The source of a run's weights. */
 struct packing {
     char *const *start;    /* [arrays]: addresses of the arrays, as the plan's layout has them */
     struct memory *frozen; /* a copy of the only array that is used instead; NULL: none */

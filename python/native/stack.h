@@ -15,7 +15,7 @@
 
 struct stack;
 
-/* What is wanted of a run, but its arrays. */
+/* A run's sizes, types and flags: all but its arrays. */
 struct ask {
     size_t size; /* of this structure: that of another version is refused */
     ecornn_device *device;

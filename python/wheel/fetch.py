@@ -22,8 +22,7 @@ SOURCE_OF = {
     "aarch64": ("4298fcc01b3d8fa9768d36894e99cce0747b3b2dd73bfd80779e393769d0afab", "libgomp-a49a47f9.so.1.0.0"),
 }
 AUDITWHEEL = "auditwheel==6.8.2"
-# Under its plain name it is one with torch's: the process has one libgomp, so one pool of threads,
-# whoever comes first.
+# It has the plain name of torch's, so a process loads one libgomp, the first, and has one pool of threads.
 PLAIN_NAME = b"libgomp.so.1"
 
 

@@ -49,7 +49,7 @@ COUNTS = {
     "lines of python/ecornn": (13286, 11000, ["tracked lines", "python/ecornn"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
-        (38830, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (38837, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":

@@ -384,7 +384,7 @@ static int list_cells(const char *of, bool matrix, char *list[MOST_CELLS])
 
 /* The names of tests/cells, then those of the library; read once. */
 static struct {
-    char *name[2 * MOST_CELLS], *matrix[MOST_CELLS];
+    char *name[2 * MOST_CELLS], *matrix[2 * MOST_CELLS];
     int tests, all, matrices;
 } own;
 
@@ -394,7 +394,8 @@ static void read_own(void)
         return;
     own.tests = list_cells("tests/cells/arith.cell", false, own.name);
     own.all = own.tests + list_cells("cells/lif.cell", false, own.name + own.tests);
-    own.matrices = list_cells("cells/lif.cell", true, own.matrix);
+    own.matrices = list_cells("tests/cells/arith.cell", true, own.matrix);
+    own.matrices += list_cells("cells/lif.cell", true, own.matrix + own.matrices);
 }
 
 bool sweep_own_cell(int index, char name[64])
