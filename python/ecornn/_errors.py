@@ -28,8 +28,6 @@ _LONG = 100  # characters
 class Error(RuntimeError):
     """A call of the library failed.  The message, one line, is the library's detail: value and limit."""
 
-    status = "failed"
-
     def __init__(self, *message: object):
         super().__init__(*map(printable, message))
 
@@ -37,31 +35,21 @@ class Error(RuntimeError):
 class BadArgument(Error, ValueError):
     """A value is wrong.  The message names it and its limit."""
 
-    status = "bad argument"
-
 
 class BadCell(Error, ValueError):
     """A cell's text is wrong.  The message begins with line:column."""
-
-    status = "bad cell"
 
 
 class NoMemory(Error, MemoryError):
     """An allocation failed; nothing was changed."""
 
-    status = "no memory"
-
 
 class NoDevice(Error):
     """This machine has no such device, or its driver or module is missing."""
 
-    status = "no device"
-
 
 class Unsupported(Error, NotImplementedError):
     """Legal, but no algorithm of this device supports it."""
-
-    status = "unsupported"
 
 
 # Indexed by ecornn_status.

@@ -14,14 +14,6 @@ SHOWN int ecornn_jax_open(int version, void *opened);
 SHOWN xla_error *ecornn_jax_run(const struct xla_frame *frame);
 SHOWN xla_error *ecornn_jax_run_cuda(const struct xla_frame *frame);
 
-int ecornn_jax_open(int version, void *opened);
-SHOWN xla_error *ecornn_jax_pack(const struct xla_frame *frame);
-SHOWN xla_error *ecornn_jax_pack_cuda(const struct xla_frame *frame);
-SHOWN xla_error *ecornn_jax_forward(const struct xla_frame *frame);
-SHOWN xla_error *ecornn_jax_forward_cuda(const struct xla_frame *frame);
-SHOWN xla_error *ecornn_jax_backward(const struct xla_frame *frame);
-SHOWN xla_error *ecornn_jax_backward_cuda(const struct xla_frame *frame);
-
 int ecornn_jax_open(int version, void *opened)
 {
     return version == VERSION && library_find(opened) ? 0 : 1;

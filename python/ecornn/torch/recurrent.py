@@ -215,15 +215,6 @@ class ZoneoutLSTM(Recurrent):
         for name, value in (("zoneout_h", zoneout_h), ("zoneout_c", zoneout_c)):
             if not 0 <= value < 1:
                 raise ValueError(f"{name} is {value}, must be at least 0 and below 1")
-        text = f"""cell zoneout-lstm(h, c)
-i  = sigmoid(W x + R h + b)
-f  = sigmoid(W x + R h + b)
-g  = tanh(W x + R h + b)
-o  = sigmoid(W x + R h + b)
-u  = f * c + i * g
-j  = bernoulli({zoneout_c})
-c' = j * c + (1 - j) * u
-k  = bernoulli({zoneout_h})
-h' = k * h + (1 - k) * (o * tanh(u))
-"""
+        text = cells["zoneout-lstm"].replace("j  = bernoulli(0.5)", f"j  = bernoulli({zoneout_c})").replace(
+            "k  = bernoulli(0.05)", f"k  = bernoulli({zoneout_h})")
         super().__init__(*args, cell=text, **kwargs)
