@@ -27,7 +27,8 @@ def steps(monkeypatch):
         found.extend([1] if made else [])
         return made
 
-    monkeypatch.setattr(cells, "_forward", counted)
+    if forward:
+        monkeypatch.setattr(cells, "_forward", counted)
     return found
 
 

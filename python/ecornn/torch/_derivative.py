@@ -9,11 +9,14 @@ from __future__ import annotations
 import torch
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
+from torch._functorch.vmap import unwrap_batched
 
 from . import _fold
 from ._watched import forward_mode
 
 _library = torch.library.Library("ecornn", "FRAGMENT")
+_BATCHED = torch._C.DispatchKey.FuncTorchBatched
 
 
 def refuse_second(what: str):
@@ -90,18 +93,22 @@ def map_rows(name: str) -> None:
     def rows(size: int, dims, counts, leaves):
         return _fold.loop(lambda *one: operator(*_nested(counts, one)), size, dims, leaves)
 
-    def batched(info, dims, *arguments):
-        counts = _counts(arguments)
-        found, places = rows(info.batch_size, _leaves(counts, dims), counts,
-                             _leaves(counts, arguments))
-        return list(found), list(places)
+    def of_vmap(_, *arguments):  # torch 2.4 lacks register_vmap
+        interpreter, counts = retrieve_current_functorch_interpreter(), _counts(arguments)
+        leaves, dims = unwrap_batched(tuple(_leaves(counts, arguments)), interpreter.level())
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_BATCHED)):
+            if all(dim is None for dim in dims):
+                return operator(*_nested(counts, leaves))
+            found, places = rows(interpreter.batch_size(), dims, counts, leaves)
+        return [one if place is None else torch._C._functorch._add_batch_dim(one, place, interpreter.level())
+                for one, place in zip(found, places)]
 
     def of_autograd(*arguments):
         counts = _counts(arguments)
         return list(_fold.of_autograd(lambda size, dims, *leaves: rows(size, dims, counts, leaves),
                                       _leaves(counts, arguments)))
 
-    torch.library.register_vmap(f"ecornn::{name}", batched)
+    _library.impl(name, of_vmap, "FuncTorchBatched", with_keyset=True)
     _library.impl(name, of_autograd, "Batched")
 
 
