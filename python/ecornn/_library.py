@@ -190,27 +190,26 @@ def file() -> str:
     return path
 
 
-def module_paths(name: str) -> list[str]:
-    """Where ``ecornn-NAME.so`` may be: in the package or next to the library, unless ``ECORNN_RUN_MODULE``
-    and so on names it."""
-    asked, folder = os.environ.get(f"ECORNN_{name.upper()}_MODULE"), os.path.dirname(path if os.sep in path else file())
-    return [os.path.join(_START, asked)] if asked else [
+def module(name: str, version: int) -> ctypes.CDLL:
+    """``ecornn-run.so``, ``ecornn-torch.so`` or ``ecornn-jax.so`` of that version of its interface, in the package
+    or next to the library, unless ``ECORNN_RUN_MODULE`` and so on names it; or an ImportError that says why not."""
+    variable, folder = f"ECORNN_{name.upper()}_MODULE", os.path.dirname(path if os.sep in path else file())
+    asked = os.environ.get(variable)
+    if asked == "none":
+        raise ImportError(f"{variable} is none: there is no ecornn-{name}.so")
+    paths = [os.path.join(_START, asked)] if asked else [
         os.path.join(place, f"ecornn-{name}.so") for place in (_OWN, folder, os.path.join(folder, "ecornn"))]
-
-
-def module(name: str) -> ctypes.CDLL | None:
-    """``ecornn-run.so``, ``ecornn-torch.so`` or ``ecornn-jax.so``; None if there is none."""
-    if os.environ.get(f"ECORNN_{name.upper()}_MODULE") == "none":
-        return None
-    for found in module_paths(name):
-        if os.path.exists(found):
-            try:
-                opened = ctypes.CDLL(found)
-            except OSError:
-                return None
-            getattr(opened, f"ecornn_{name}_open").argtypes = [c_int, c_void_p]
-            return opened
-    return None
+    for found in filter(os.path.exists, paths):
+        try:
+            opened = ctypes.CDLL(found)
+            start = getattr(opened, f"ecornn_{name}_open")
+        except (OSError, AttributeError) as error:
+            raise ImportError(f"{found} cannot be loaded: {error} (set {variable} to the path of another)") from None
+        start.argtypes = [c_int, c_void_p]
+        if start(version, library._handle):
+            raise ImportError(f"{found} does not fit {path}, or needs what is not there (set {variable} to the path of another)")
+        return opened
+    raise ImportError(f"no ecornn-{name}.so: looked at {', '.join(paths)} (set {variable} to its path)")
 
 
 def fail(status: int) -> None:

@@ -7,9 +7,10 @@ Handles of devices and cells are never freed, because there are few.  A stack of
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from . import _library as lib
 from . import _runner
@@ -243,15 +244,15 @@ class Plan(_runner.Held, Printed):
     """A plan of a stack, for runs of up to steps and batch.  Bytes of such a run: weights and dweights, packed
     weights and their gradient, workspace, reserve."""
 
-    __slots__ = ("most", "weights", "dweights", "steps", "batch", "workspace", "reserve", "_fits")
+    __slots__ = ("most", "weights", "dweights", "steps", "batch", "workspace", "reserve", "_fits", "__weakref__")
 
-    def __init__(self, stack: _runner.Stack, ask: bytes):
-        super().__init__(stack, ask)
+    def __init__(self, stack: _runner.Stack, ask: Callable[[float], bytes], measure: Callable[[], float]):
+        super().__init__(stack, ask, measure)
         self.most = most = self._find_sizes()
         self.weights, self.dweights = most.weight_bytes, most.dweight_bytes
         self.steps, self.batch = most.steps, most.batch
         self.workspace, self.reserve = most.workspace_bytes, most.reserve_bytes
-        self._fits: tuple[int, bool] = (self.handle, True)  # the last answer
+        self._fits = weakref.ref(self), True  # the last answer
 
     def sizes(self, steps: int, batch: int) -> tuple[int, int]:
         """Bytes of workspace and reserve for a run of T and N; an empty run counts as one step or
@@ -271,9 +272,9 @@ class Plan(_runner.Held, Printed):
     def takes(self, packed: Plan) -> bool:
         """Can runs of this plan take weights that were packed for that one?"""
         known, fits = self._fits
-        if known != packed.handle:
+        if known() is not packed:  # a handle may be that of a plan freed since
             fits = library.ecornn_weights_fit(packed.handle, self.handle) == 0
-            self._fits = packed.handle, fits
+            self._fits = weakref.ref(packed), fits
         return fits
 
 
@@ -295,5 +296,5 @@ class Plans(_runner.Stack):
             flags: int = 0) -> Plan:
         """A plan for runs of up to T and N on a device, with types of arrays and of parameters; flags: in
         addition to the shape's."""
-        return Plan(self, _runner.ask_of(device(on), on.startswith("cuda"), size, types,
-                                         flags | lib.TRAINING * training, self._measure(on)))
+        return Plan(self, partial(_runner.ask_of, device(on), on.startswith("cuda"), size, types,
+                                  flags | lib.TRAINING * training), partial(self._measure, on))

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 
 from . import _library as lib
-from ._library import check, library
+from ._errors import BY_STATUS, Error
 
-_VERSION = 1  # version of the interface between Python and the module
+_VERSION = 2  # version of the interface between Python and the module
 
 
 class _Found(ctypes.Structure):
@@ -21,6 +22,7 @@ class _Found(ctypes.Structure):
 
 _FUNCTIONS = {
     "new": (c_int, [POINTER(lib.Desc), POINTER(c_void_p)]),
+    "error": (c_char_p, [c_int]),
     "free": (None, [c_void_p]),
     "take": (c_int, [c_void_p, c_void_p, c_size_t, c_int]),
     "plan": (c_int, [c_void_p, c_char_p, POINTER(_Found)]),
@@ -33,10 +35,7 @@ _FUNCTIONS = {
 
 
 def _load() -> ctypes.CDLL:
-    module = lib.module("run")
-    if module is None or module.ecornn_run_open(_VERSION, library._handle):
-        raise ImportError(f"no ecornn-run.so of this version for {lib.path}: looked at "
-                          f"{', '.join(lib.module_paths('run'))} (set ECORNN_RUN_MODULE to its path)")
+    module = lib.module("run", _VERSION)
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(module, f"ecornn_run_{name}")
         function.restype, function.argtypes = result, arguments
@@ -45,13 +44,21 @@ def _load() -> ctypes.CDLL:
 
 _module = _load()
 _forward = _module.ecornn_run_forward
+
+
+def check(status: int) -> None:
+    """Raises unless the status is OK."""
+    if status:
+        raise BY_STATUS.get(status, Error)(_module.ecornn_run_error(status).decode("utf-8", "replace"))
+
+
 _ASK = struct.Struct("@NPiiiiiId")
 
 
 def ask_of(device: int, on_gpu: bool, size: tuple[int, int], types: tuple[int, int], flags: int,
            measure: float = 0.0) -> bytes:
     """struct ask: a run on a device, of T and N, with types of arrays and of parameters.  flags: of the plan,
-    in addition to the stack's.  measure: seconds for measuring a new plan."""
+    in addition to the stack's.  measure: seconds for measuring a new plan; below 0: none is made."""
     return _ASK.pack(_ASK.size, device, on_gpu, *size, *types, flags, measure)
 
 
@@ -76,8 +83,8 @@ class Stack:
     def infer(self, ask: bytes, io: bytes) -> None:
         """A run without gradients; io: ecornn_io with the addresses of the caller's arrays."""
         status = _forward(self.handle, ask, io, None)
-        if status:
-            lib.fail(status)
+        if status:  # else a call would take as long
+            check(status)
 
     def forward(self, ask: bytes, io: bytes) -> Kept:
         """A training run."""
@@ -108,9 +115,12 @@ class Held:
 
     __slots__ = ("_held", "handle", "desc")
 
-    def __init__(self, stack: Stack, ask: bytes):
+    def __init__(self, stack: Stack, ask: Callable[[float], bytes], measure: Callable[[], float]):
+        """ask: given seconds for measuring, which are asked for only before a new plan is made."""
         found = _Found()
-        check(_module.ecornn_run_plan(stack.handle, ask, byref(found)))
+        check(_module.ecornn_run_plan(stack.handle, ask(-1.0), byref(found)))
+        if not found.held:
+            check(_module.ecornn_run_plan(stack.handle, ask(measure()), byref(found)))
         self._held, self.handle, self.desc = found.held, found.plan, found.desc.contents
 
     def __del__(self, let_go=_module.ecornn_run_let_go):

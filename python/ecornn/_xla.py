@@ -32,10 +32,7 @@ _MARK = 64  # bytes behind a reserve; see xla.h
 
 
 def _register() -> None:
-    module = lib.module("jax")
-    if module is None or module.ecornn_jax_open(_VERSION, lib.library._handle):
-        raise ImportError(f"no ecornn-jax.so of this version for {lib.path} (set ECORNN_JAX_MODULE "
-                          "to its path)")
+    module = lib.module("jax", _VERSION)
     for platform, handler in (("cpu", module.ecornn_jax_run), ("CUDA", module.ecornn_jax_run_cuda)):
         jax.ffi.register_ffi_target("ecornn_run", jax.ffi.pycapsule(handler), platform=platform)
 

@@ -80,7 +80,7 @@ static void job_free(struct job *job)
 static struct job *job_from(const struct job_wish *wish)
 {
     struct plan *plan = NULL;
-    struct job *const job = calloc(1, sizeof *job);
+    struct job *const job = new_zeros(1, sizeof *job);
     if (!job || wish->size != sizeof *wish || wish->desc->size < sizeof *wish->desc ||
         plan_adopt(&plan, wish->plan, wish->desc, plan_kind(wish->cell, wish->bias)) != ECORNN_OK ||
         plan->desc.models > 1 || job_of(job, plan, wish) != NULL) {

@@ -267,9 +267,7 @@ static const char *find_job(const struct span *texts, const struct wish *wish, b
     const bool is_text = strpbrk(cell, "\n") != NULL;
     const ecornn_status status = plan_hold(plan, texts, plan_kind(cell, bias));
     if (status != ECORNN_OK)
-        return status == ECORNN_BAD_CELL && !is_text ? "there is no such cell"
-               : status == ECORNN_NO_MEMORY          ? "no memory"
-                                                     : library.error_detail();
+        return status == ECORNN_BAD_CELL && !is_text ? "there is no such cell" : error_text(status);
     return job_of(job, *plan, &wish->of);
 }
 

@@ -21,8 +21,9 @@ int64_t shape_bytes(const struct shape *shape, int64_t type)
 static struct layout *new_layout(int64_t arrays, int64_t count, size_t zeros)
 {
     const size_t of_array = sizeof(struct shape) + sizeof(enum array_kind);
-    struct layout *const layout = calloc(1, sizeof *layout + (size_t)arrays * of_array +
-                                                2 * (size_t)count * sizeof(struct place) + zeros);
+    struct layout *const layout =
+        new_zeros(1, sizeof *layout + (size_t)arrays * of_array +
+                         2 * (size_t)count * sizeof(struct place) + zeros);
     if (!layout)
         return NULL;
     layout->count = count;
@@ -217,7 +218,7 @@ static void point_at(const struct layout *layout, char *const *start, const stru
 const void **layout_sources(const struct plan *plan, char *const *start, const void *zeros)
 {
     const struct layout *const layout = plan->more;
-    const void **const params = calloc(2 * (size_t)layout->count + 1, sizeof *params);
+    const void **const params = new_zeros(2 * (size_t)layout->count + 1, sizeof *params);
     if (params) {
         point_at(layout, start, layout->from, zeros, params);
         point_at(layout, start, layout->more, NULL, params + layout->count);

@@ -19,16 +19,18 @@ enum { MOST_KEPT = 64 << 20, ALIGNED = 64 }; /* bytes */
 
 struct memory *memory_new(ecornn_device *device, size_t bytes)
 {
-    struct memory *const memory = calloc(1, sizeof *memory);
-    if (!memory || bytes > PTRDIFF_MAX) {
-        free(memory);
+    struct memory *const memory = new_zeros(1, sizeof *memory);
+    if (!memory)
         return NULL;
-    }
     memory->bytes = bytes > 0 ? bytes : 1;
     memory->device = device;
     atomic_init(&memory->users, 1);
-    memory->at = device ? library.alloc(device, memory->bytes)
-                        : ALLOCATE(ALIGNED, (memory->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
+    if (device)
+        memory->at = library.alloc(device, memory->bytes);
+    else if (bytes <= PTRDIFF_MAX)
+        memory->at = ALLOCATE(ALIGNED, (memory->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
+    if (!memory->at && !device)
+        say_no_memory(bytes);
     if (!memory->at) {
         free(memory);
         return NULL;

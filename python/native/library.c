@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef _WIN32
 #include <windows.h>
@@ -120,4 +121,32 @@ bool library_find(void *opened)
     }
     pthread_mutex_unlock(&lock);
     return ok;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static _Thread_local struct {
+    bool is_new; /* else the library failed since */
+    char text[48];
+} no_memory;
+
+void say_no_memory(size_t bytes)
+{
+    no_memory.is_new = true;
+    snprintf(no_memory.text, sizeof no_memory.text, "no memory for %zu bytes", bytes);
+}
+
+void *new_zeros(size_t count, size_t size)
+{
+    void *const found = calloc(count, size);
+    if (!found)
+        say_no_memory(count * size);
+    return found;
+}
+
+const char *error_text(ecornn_status status)
+{
+    const bool own = no_memory.is_new && status == ECORNN_NO_MEMORY;
+    no_memory.is_new = false;
+    return own ? no_memory.text : library.error_detail();
 }

@@ -50,4 +50,10 @@ extern struct library library;
  */
 bool library_find(void *opened);
 
+/* The modules' own failures have a text, too. */
+void say_no_memory(size_t bytes);
+void *new_zeros(size_t count, size_t size); /* calloc, which says so; for products that fit */
+/* The text after a failure with that status in this thread, until its next failure. */
+const char *error_text(ecornn_status status);
+
 #endif /* ECO_NATIVE_LIBRARY_H */

@@ -104,7 +104,7 @@ static ecornn_status fill(const struct packed *packed, const struct plan *plan,
 {
     const struct layout *const layout = plan->more;
     const size_t count = (size_t)layout->arrays;
-    char **const start = calloc(count + 1, sizeof *start);
+    char **const start = new_zeros(count + 1, sizeof *start);
     if (!start)
         return ECORNN_NO_MEMORY;
     memcpy(start, from->start, count * sizeof *start);
@@ -123,7 +123,7 @@ static ecornn_status fill(const struct packed *packed, const struct plan *plan,
  * unless a run still reads it; on a GPU a run that is queued may. */
 static struct packed *renew(struct packed *old, const struct plan *plan, const struct packing *from)
 {
-    struct packed *const packed = calloc(1, sizeof *packed);
+    struct packed *const packed = new_zeros(1, sizeof *packed);
     struct memory *const weights = old && !from->on_gpu ? memory_hold(old->weights) : NULL;
     struct memory *const copy = old && !from->frozen ? memory_hold(old->copy) : NULL;
     packed_drop(old);

@@ -74,7 +74,7 @@ static ecornn_status describe(struct plan *plan)
     if (status != ECORNN_OK)
         return status;
     plan->count = plan->sizes.param_count / desc->models;
-    plan->param = calloc((size_t)plan->count + 1, sizeof *plan->param);
+    plan->param = new_zeros((size_t)plan->count + 1, sizeof *plan->param);
     for (int i = 0; plan->param && i < plan->count; i++)
         if (!read_param(plan, i, &plan->param[i]))
             return ECORNN_FAILED;
@@ -84,7 +84,7 @@ static ecornn_status describe(struct plan *plan)
 ecornn_status plan_adopt(struct plan **found, const ecornn_plan *plan, const ecornn_desc *desc,
                          int kind)
 {
-    struct plan *const made = calloc(1, sizeof *made);
+    struct plan *const made = new_zeros(1, sizeof *made);
     if (!made)
         return ECORNN_NO_MEMORY;
     made->plan = plan;
@@ -160,7 +160,7 @@ static ecornn_status find_block(struct plan *plan)
         if (share(other, plan))
             plan->block = other->block;
     if (!plan->block)
-        plan->block = calloc(1, sizeof *plan->block);
+        plan->block = new_zeros(1, sizeof *plan->block);
     if (!plan->block)
         return ECORNN_NO_MEMORY;
     plan->block->packs.alike = true;
@@ -170,10 +170,10 @@ static ecornn_status find_block(struct plan *plan)
 
 static ecornn_status new_plan(struct plan **found, const struct span *texts, int kind)
 {
-    struct plan *const plan = calloc(1, sizeof *plan);
+    struct plan *const plan = new_zeros(1, sizeof *plan);
     ecornn_status status = plan ? ECORNN_OK : ECORNN_NO_MEMORY;
     for (int i = 0; status == ECORNN_OK && i < TEXTS; i++) {
-        char *const copy = calloc(texts[i].bytes + 1, 1);
+        char *const copy = new_zeros(texts[i].bytes + 1, 1);
         plan->text[i] = (struct span){copy, texts[i].bytes};
         status = copy ? ECORNN_OK : ECORNN_NO_MEMORY;
         if (copy && texts[i].bytes)

@@ -28,6 +28,11 @@ int ecornn_run_open(int version, void *opened)
     return begun ? 0 : 1;
 }
 
+const char *ecornn_run_error(int status)
+{
+    return error_text((ecornn_status)status);
+}
+
 int ecornn_run_new(const ecornn_desc *desc, struct stack **stack)
 {
     if (desc->size != sizeof *desc)
@@ -50,7 +55,7 @@ int ecornn_run_plan(struct stack *stack, const struct ask *ask, struct run_plan 
 {
     const ecornn_status status =
         ask->size == sizeof *ask ? stack_plan(stack, ask, &found->held) : ECORNN_BAD_ARGUMENT;
-    if (status == ECORNN_OK) {
+    if (status == ECORNN_OK && found->held) {
         found->plan = found->held->plan;
         found->desc = &found->held->desc;
     }
@@ -150,12 +155,12 @@ static ecornn_status forward(struct stack *stack, struct run *run, ecornn_io *io
 int ecornn_run_forward(struct stack *stack, const struct ask *ask, const ecornn_io *io,
                        struct run **kept)
 {
-    if (ask->size != sizeof *ask || io->size != sizeof *io)
+    if (ask->size != sizeof *ask || io->size != sizeof *io || ask->measure_seconds < 0)
         return ECORNN_BAD_ARGUMENT;
     struct run run = {.ask = *ask};
     ecornn_io with = *io;
     ecornn_status status = forward(stack, &run, &with);
-    struct run *const made = status == ECORNN_OK && kept ? malloc(sizeof *made) : NULL;
+    struct run *const made = status == ECORNN_OK && kept ? new_zeros(1, sizeof *made) : NULL;
     if (made) {
         *made = run;
         *kept = made;

@@ -1,7 +1,7 @@
 /*
  * The functions of ecornn-run.so, for bindings that pass addresses: Python's by ctypes.
  *
- * All return a status of the library, whose ecornn_error_detail says more, except of a structure of
+ * All return a status of the library, and ecornn_run_error says more, except of a structure of
  * another size, which is a BAD_ARGUMENT.  Any thread may call them, also with one stack.
  */
 #ifndef ECO_NATIVE_RUNNER_H
@@ -11,17 +11,20 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { RUN_VERSION = 1 };
+enum { RUN_VERSION = 2 };
 
 /* Called once, with the libecornn that the caller has opened.  0: all is there; else the caller or
  * libecornn has another version. */
 SHOWN int ecornn_run_open(int version, void *library);
 
+/* What failed, after that status in this thread, until its next failure. */
+SHOWN const char *ecornn_run_error(int status);
+
 SHOWN int ecornn_run_new(const ecornn_desc *desc, struct stack **stack); /* stack_new */
 SHOWN void ecornn_run_free(struct stack *stack);
 SHOWN int ecornn_run_take(struct stack *stack, const void *block, size_t bytes, int frozen);
 
-/* A plan, held until ecornn_run_let_go, and what it was made for. */
+/* A plan, held until ecornn_run_let_go, and what it was made for; unchanged if there is none. */
 struct run_plan {
     struct plan *held;
     const ecornn_plan *plan;

@@ -31,7 +31,7 @@ struct stack {
 
 struct stack *stack_new(const ecornn_desc *desc)
 {
-    struct stack *const stack = calloc(1, sizeof *stack);
+    struct stack *const stack = new_zeros(1, sizeof *stack);
     if (stack)
         stack->desc = *desc;
     return stack;
@@ -138,7 +138,7 @@ static ecornn_status make(struct stack *stack, const struct ask *key, double mea
 {
     lock_take(LOCK_MAKING);
     *found = find(stack, key);
-    struct entry *const entry = *found ? NULL : calloc(1, sizeof *entry);
+    struct entry *const entry = *found ? NULL : new_zeros(1, sizeof *entry);
     ecornn_status status = *found || entry ? ECORNN_OK : ECORNN_NO_MEMORY;
     if (entry) {
         const ecornn_desc desc = desc_of(stack, key, measure_seconds);
@@ -159,7 +159,8 @@ ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan
 {
     const struct ask key = key_of(stack, ask);
     *found = find(stack, &key);
-    return *found ? ECORNN_OK : make(stack, &key, ask->measure_seconds, found);
+    return *found || ask->measure_seconds < 0 ? ECORNN_OK
+                                              : make(stack, &key, ask->measure_seconds, found);
 }
 
 /* ---- packed weights -------------------------------------------------------------------------- */

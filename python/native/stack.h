@@ -23,7 +23,7 @@ struct ask {
     int32_t steps, batch;     /* may be 0 */
     int32_t type, param_type; /* ecornn_type */
     uint32_t flags;           /* of the plan, in addition to the stack's: ECORNN_TRAINING, ... */
-    double measure_seconds;   /* for a new plan; 0: none */
+    double measure_seconds;   /* for a new plan; 0: none; below 0: no new plan */
 };
 
 /* desc: without device, T, N and types.  What concerns training (dropout, memory_limit, saving) is
@@ -31,7 +31,7 @@ struct ask {
 struct stack *stack_new(const ecornn_desc *desc);
 void stack_free(struct stack *stack); /* NULL is allowed */
 
-/* Holds the plan for such runs until plan_let_go; NULL after a failure. */
+/* Holds the plan for such runs until plan_let_go; NULL after a failure, or without one. */
 ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan **found);
 
 /* The block of parameters from now on.  frozen: inference uses a copy of it as it is now. */

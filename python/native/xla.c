@@ -30,8 +30,7 @@ bool xla_ok(struct xla_call *call, ecornn_status status)
                                 [ECORNN_UNSUPPORTED] = XLA_UNSUPPORTED};
     const size_t known = sizeof codes / sizeof *codes;
     if (status != ECORNN_OK)
-        xla_fail(call, (size_t)status < known ? codes[status] : XLA_INTERNAL,
-                 library.error_detail());
+        xla_fail(call, (size_t)status < known ? codes[status] : XLA_INTERNAL, error_text(status));
     return status == ECORNN_OK;
 }
 

@@ -12,7 +12,7 @@ from ecornn import Layer, _library
 pytest.importorskip("jax")
 from ecornn import _xla  # noqa: E402
 
-MODULE, ERROR = _library.module("jax"), ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))
+MODULE, ERROR = _library.module("jax", _xla._VERSION), ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))
 BYTES = {0: 1, 1: 1, 4: 4, 5: 8, 6: 1, 8: 4, 10: 2, 11: 4, 12: 8, 16: 2, 99: 4}  # by XLA's types
 PLAN, GUARD = Layer("lstm", 4, 8, device="cpu:1").plan(3, 2, True), 192
 WORK, RESERVE = PLAN.sizes(3, 2)

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ecornn
 from ecornn import Layer, _runner
+from ecornn._plan import Plans, Shape
 
 
 def draw(*shape):
@@ -23,13 +25,28 @@ def draw(*shape):
 def test_one_that_is_not_there_is_named():
     run = subprocess.run([sys.executable, "-c", "import ecornn.layer"], capture_output=True, text=True,
                          env={**os.environ, "ECORNN_RUN_MODULE": "/nowhere/ecornn-run.so"})
-    assert run.returncode and "no ecornn-run.so of this version" in run.stderr
-    assert "looked at /nowhere/ecornn-run.so (set ECORNN_RUN_MODULE" in run.stderr
+    assert run.returncode
+    assert "no ecornn-run.so: looked at /nowhere/ecornn-run.so (set ECORNN_RUN_MODULE" in run.stderr
+
+
+def test_why_one_is_not_loaded_is_told(monkeypatch, tmp_path):
+    path, wrong = tmp_path / "ecornn-run.so", [
+        (b"no module", "cannot be loaded: .*(invalid ELF header|file too short)"),
+        (Path(ecornn._library.file()).read_bytes(), "cannot be loaded: .*ecornn_run_open")]
+    monkeypatch.setenv("ECORNN_RUN_MODULE", str(path))
+    for bytes, why in wrong:
+        path.unlink(missing_ok=True)  # one that is loaded must not change
+        path.write_bytes(bytes)
+        with pytest.raises(ImportError, match=f"{path} {why}"):
+            _runner._load()
+    monkeypatch.setenv("ECORNN_RUN_MODULE", "none")
+    with pytest.raises(ImportError, match="ECORNN_RUN_MODULE is none"):
+        _runner._load()
 
 
 def test_one_of_another_version_is_refused(monkeypatch):
     monkeypatch.setattr(_runner, "_VERSION", _runner._VERSION + 1)
-    with pytest.raises(ImportError, match=r"looked at .*ecornn-run\.so"):
+    with pytest.raises(ImportError, match=r"ecornn-run\.so does not fit .*libecornn"):
         _runner._load()
 
 
@@ -43,6 +60,37 @@ def test_structures_of_another_size_are_refused():
         for given in ((other + ask[8:], io), (ask, other + io[8:])):
             with pytest.raises(ecornn.BadArgument):
                 layer._plans.infer(*given)
+
+
+def test_memory_that_is_not_there():
+    """Of the module itself; the library's last text is of another failure."""
+    layer = Layer("lstm", 3, 4)
+    with pytest.raises(ecornn.BadArgument):
+        Layer("lstm", 3, 0)
+    with pytest.raises(ecornn.NoMemory, match=f"no memory for {1 << 62} bytes"):
+        layer._plans.take(0, 1 << 62, True)
+    with pytest.raises(ecornn.NoMemory, match=f"no memory for {(1 << 64) - 1} bytes"):
+        layer._plans.take(0, (1 << 64) - 1, True)
+
+
+def test_a_plan_is_measured_once():
+    """Seconds are asked for only where none serves the run."""
+    asked = []
+    plans = Plans(Shape("lstm", 3, 4), lambda on: asked.append(on) or 1e-6)
+    first = plans.get("cpu:1", (97, 1), (0, 0), False)
+    assert plans.get("cpu:1", (98, 1), (0, 0), False).handle == first.handle and asked == ["cpu:1"]
+    assert "not measured: 12 runs" in str(first)
+    assert plans.get("cpu:1", (200, 1), (0, 0), False).handle != first.handle and len(asked) == 2
+
+
+def test_a_plan_at_the_place_of_a_freed_one():
+    """What one said of packed weights does not count for the other."""
+    def plan_of(hidden):
+        return Plans(Shape("lstm", 3, hidden)).get("cpu:1", (2, 2), (0, 0), False)
+
+    plan = plan_of(4)
+    found = [plan.takes(plan_of(hidden)) for hidden in 50 * (8, 4)]  # freed at once, which an assert would not
+    assert found == 50 * [False, True]
 
 
 def test_threads_run_while_parameters_change(in_threads):

@@ -116,7 +116,7 @@ def test_without_it_python_does_all():
 
 def test_one_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setenv("ECORNN_TORCH_MODULE", "/nowhere/it.so")
-    with pytest.raises(ImportError, match="/nowhere/it.so is no "):
+    with pytest.raises(ImportError, match="no ecornn-torch.so: looked at /nowhere/it.so "):
         _native._load()
 
 

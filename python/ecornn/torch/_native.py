@@ -29,12 +29,13 @@ class Wish(lib.Sized):
 
 
 def _load():
-    """The module with its operators registered; None if it or torch lacks something."""
-    module, asked = lib.module("torch"), os.environ.get("ECORNN_TORCH_MODULE") or "none"
-    if module is None or module.ecornn_torch_open(_VERSION, lib.library._handle):
-        if asked != "none":
-            raise ImportError(f"ECORNN_TORCH_MODULE: {asked} is no ecornn-torch.so of this version, or "
-                              "lacks a library")
+    """The module with its operators registered; None if it or torch lacks something, but an ImportError if
+    the environment names it."""
+    try:
+        module = lib.module("torch", _VERSION)
+    except ImportError:
+        if os.environ.get("ECORNN_TORCH_MODULE", "none") not in ("", "none"):
+            raise
         return None
     module.ecornn_torch_job.restype = c_int64
     module.ecornn_torch_job.argtypes = [POINTER(Wish)]
