@@ -202,7 +202,7 @@ def program(tmp_path_factory):
     source, made = folder / "main.cpp", folder / "main"
     source.write_text(PROGRAM)
     include, libraries = os.path.join(root, "include"), os.path.join(root, "lib")
-    command = [COMPILER, "-std=c++17", "-O0", f"-I{include}",
+    command = [COMPILER, "-std=c++20", "-O0", f"-I{include}",
                f"-I{include}/torch/csrc/api/include", "-DUSE_CUDA=0", source, "-o", made,
                f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-Wl,--no-as-needed", "-ltorch_cpu",
                "-ltorch", "-lc10", "-ldl",

@@ -33,8 +33,12 @@ class Rule:
         self.backward, self.setup = backward, setup
 
 
-class _Derived(torch.autograd.Function):
-    """The results of an operator; lists among its arguments are spread, counts has their lengths."""
+class _Derived(torch.autograd.function._SingleLevelFunction):
+    """The results of an operator; lists among its arguments are spread, counts has their lengths.
+
+    torch.autograd.Function would go through all levels of torch.func, but a kernel is called by each."""
+
+    _compiled_autograd_key = staticmethod(torch.autograd.Function._compiled_autograd_key)
 
     @staticmethod
     def forward(rule: Rule, counts, *leaves):
@@ -59,10 +63,6 @@ class _Derived(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, *_):
         raise NotImplementedError(f"ecornn: no forward-mode differentiation of {ctx.rule.what}")
-
-
-# torch's own apply sends it through all levels of torch.func, but a kernel is called by each.
-_apply = super(torch.autograd.Function, _Derived).apply
 
 
 def _counts(arguments) -> tuple:
@@ -121,7 +121,7 @@ def _register(name: str, what: str, backward, setup) -> None:
         if forward_mode() or torch.is_grad_enabled() and any(
                 torch.is_tensor(one) and one.requires_grad for one in leaves):
             with enable_single_level_autograd_function():
-                return list(_apply(rule, counts, *leaves))
+                return list(_Derived.apply(rule, counts, *leaves))
         with torch._C._AutoDispatchBelowAutograd():
             return rule.operator(*arguments)
 
