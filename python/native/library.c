@@ -126,7 +126,7 @@ bool library_find(void *opened)
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 static _Thread_local struct {
-    bool is_new; /* else the library failed since */
+    bool is_new; /* not asked for yet */
     char text[48];
 } no_memory;
 
