@@ -321,7 +321,7 @@ def test_torch_s_tensors(name):
     layer.load("torch", module.parameters())
     module.to(dtype)
     x = torch.randn(2, 5, 3).to(dtype).requires_grad_()
-    with pytest.raises(BufferError, match="gradient"):
+    with pytest.raises((BufferError, RuntimeError), match="gradient"):  # RuntimeError: of torch 2.4
         layer(x)
     wide = x.detach().double().requires_grad_()
     right, (h, c) = module.double()(wide)

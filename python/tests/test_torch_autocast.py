@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 ONEDNN = torch.ops.mkldnn  # says which types torch's LSTM may have in oneDNN on this processor
 LACKED = [kind for kind, there in ((BF16, ONEDNN._is_mkldnn_bf16_supported()),
-                                   (F16, ONEDNN._is_mkldnn_fp16_supported())) if not there]
+                                   (F16, ONEDNN._is_mkldnn_fp16_supported() and torch.__version__ >= (2, 5))) if not there]
 PAIRS = [(F32, F32), (BF16, F32), (F16, F32), (F32, BF16), (BF16, BF16), (F64, F64), (F64, F32)]
 
 

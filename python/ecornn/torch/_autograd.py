@@ -99,19 +99,18 @@ class Run(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dy, *dfinal):
-        call = ctx.call
+        call, saved = ctx.call, list(ctx.saved_tensors)
         spec, dtype = call.spec, call.dtype
-        saved = list(ctx.saved_tensors)
         rows, y, lengths, x, resets, mask = saved[:6]
-        weights, kept = ctx.weights, []
+        weights, kept = ctx.weights.tensors, []
         if not torch.compiler.is_compiling():
-            weights.check()
+            ctx.weights.check()
+            refuse(weights, any(d is not None for d in dfinal), "make the loss of y, not of h or c")
         for count in reversed(ctx.kept):
             kept.insert(0, saved[len(saved) - count:])
             saved = saved[:len(saved) - count]
         states = saved[6:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
-        refuse(weights, any(d is not None for d in dfinal), "make the loss of y, not of h or c")
         if derived((dy, *dfinal)):
             given = (None, lengths, states, weights, resets, (), mask)
             from . import _transforms

@@ -54,7 +54,8 @@ def _register(counter) -> None:
     for name, formula in (("layer", _layer), ("layer_backward", _layer_backward), ("net", _net),
                           ("net_backward", _net_backward), ("attention", _attention),
                           ("attention_backward", _attention_backward)):
-        counter.register_flop_formula(getattr(torch.ops.ecornn, name))(formula)
+        # register_flop_formula of torch 2.4 adds what its counter does not look up.
+        counter.flop_registry[getattr(torch.ops.ecornn, name)] = counter.shape_wrapper(formula)
 
 
 when_imported("torch.utils.flop_counter", _register)

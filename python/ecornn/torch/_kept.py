@@ -51,7 +51,7 @@ class Kept:
     def find(self, plan: Plan, stream: int) -> tuple | None:
         """The record that runs of the plan on that stream can take, perhaps of earlier weights."""
         for record in self.records:
-            if record[2] == stream and plan.takes(record[0]):
+            if record[2] == stream and (record[0] is plan or plan.takes(record[0])):
                 return record
         return None
 

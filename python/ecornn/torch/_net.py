@@ -123,7 +123,7 @@ class _Function(torch.autograd.Function):
         if _watched.derived(outputs):
             if not torch.compiler.is_compiling():
                 ctx.params.check()
-            found = net._gradients(outputs, seed, saved, ctx.params, need)
+            found = net._gradients(outputs, seed, saved, ctx.params.tensors, need)
         else:
             x, y, reserve, *counts = saved[:6]
             found = Run(net, plan, counts, seed, x).backward((y, reserve, *saved[6:]), outputs, dtype, need)

@@ -50,7 +50,7 @@ def _direction(cell: str, x, states, weights, inside, reverse: bool):
         found = _STEPS[cell](a[t], states, weights)
         rows[t] = found[0]
         if inside is not None:
-            rows[t] = torch.where(inside[t], found[0], torch.zeros_like(found[0]))
+            rows[t] = torch.where(inside[t], found[0], found[0].new_zeros(()))
             found = [torch.where(inside[t], new, old) for new, old in zip(found, states)]
         states = found
     return torch.stack(rows), states

@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 from dataclasses import replace
+from operator import index
 from typing import NamedTuple
 
 from .. import _library as lib
@@ -185,10 +186,10 @@ def problem_of(sizes, batch_major: bool, flags: int) -> str:
     """An operator's problem: what the library's problem strings say of a run, but for T, N, types and training.
     sizes: the fields of Layers from input to models."""
     input, hidden, layers, _, bidirectional, proj, _, heads, grouped, models = sizes
-    parts = [f"L{int(layers)}", f"I{int(input)}", f"H{int(hidden)}"]
+    parts = [f"L{index(layers)}", f"I{index(input)}", f"H{index(hidden)}"]  # int leaves a graph's symbols
     for key, number, least in (("P", proj, 1), ("heads:", heads, 2), ("models:", models, 1)):
         if number >= least:
-            parts.append(f"{key}{int(number)}")
+            parts.append(f"{key}{index(number)}")
     if bidirectional:
         flags |= lib.BIDIRECTIONAL
     if grouped:
@@ -201,7 +202,7 @@ def problem_of(sizes, batch_major: bool, flags: int) -> str:
 def training_of(saving: str, memory_limit: int) -> str:
     """An operator's training: further parts of the problem string of a training run."""
     parts = [] if saving == "auto" else [f"save:{saving}"]
-    return "/".join(parts + [f"memory:{int(memory_limit)}"] * (memory_limit > 0))
+    return "/".join(parts + [f"memory:{index(memory_limit)}"] * (memory_limit > 0))
 
 
 class Words(NamedTuple):

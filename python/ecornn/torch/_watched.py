@@ -91,17 +91,16 @@ def derived(outputs) -> bool:
     return False
 
 
-class Weights(list):
+class Weights:
     """Weights from a run to its backward.  Saved tensors would be further references, with which
     torch.utils.swap_tensors refuses a module whose results are alive."""
 
-    def __init__(self, weights):
-        super().__init__(weights)
-        self.versions = [weight._version for weight in weights]
+    def __init__(self, tensors):
+        self.tensors, self.versions = list(tensors), [tensor._version for tensor in tensors]
 
     def check(self) -> None:
         """As torch does for saved tensors."""
-        for weight, version in zip(self, self.versions):
+        for weight, version in zip(self.tensors, self.versions):
             if weight._version != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an "
