@@ -62,6 +62,12 @@ ECO_DEVICE float load_constant(const float *p)
     return v;
 }
 
+/* Asks the L2 for a line that is read later. */
+ECO_DEVICE void prefetch(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
+}
+
 ECO_DEVICE void store_relaxed_if(bool wanted, void *p, unsigned short bits)
 {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.relaxed.gpu.global.u16 [%0], %1; }"

@@ -72,6 +72,9 @@ struct eco_gpu_matrix_call {
     int32_t chunks;              /* of the run */
     int32_t resident;            /* blocks of backward */
     int32_t tile;                /* forward: steps whose values are loaded at once */
+    /* decode: teams of warps of a block, and bytes of shared memory: the text's, and each team's */
+    int32_t teams, values_bytes, team_bytes;
+    bool whole; /* decode: a block has all columns of a head */
     bool batch_major, reverse, repeats, training;
     bool remembers; /* values of a step depend on those before it */
     bool direct;    /* y is what the step reads of S' */
@@ -109,7 +112,8 @@ struct eco_gpu_matrix_call {
 /* The kernels for a type of rows. */
 struct eco_gpu_matrix_kernels {
     const void *values, *after, *seed, *sweep, *begin, *finish;
-    const void *forward[2][3], *backward[2][3]; /* [decay by rows][reads: not, u, u in a u^T] */
+    const void *forward[2][3], *backward[2][3],
+        *decode[2][3]; /* [decay by rows][reads: not, u, u in a u^T] */
 };
 extern const struct eco_gpu_matrix_kernels eco_gpu_matrix_f32, eco_gpu_matrix_f64,
     eco_gpu_matrix_bf16, eco_gpu_matrix_f16;

@@ -340,7 +340,7 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *ROWS)
     const bool last = call.first + call.steps == call.args.T;
     const int64_t jobs = (int64_t)call.args.N * call.heads * call.blocks;
     for (int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
-        const place_in_state at = place_of(call, job);
+        const place_in_state at = place_of(call, (int32_t)job);
         const block_sums share = block_sums_of(at);
         real G[COLUMNS];
         load_row(call, at, G,

@@ -18,12 +18,13 @@ struct place_in_state {
     bool inside; /* column < V */
 };
 
-ECO_DEVICE place_in_state place_of(const call_t &call, int64_t job)
+ECO_DEVICE place_in_state place_of(const call_t &call, int32_t job)
 {
     place_in_state at;
-    at.b = (int32_t)(job % call.blocks);
-    at.h = (int32_t)(job / call.blocks % call.heads);
-    at.n = (int32_t)(job / call.blocks / call.heads);
+    const uint32_t rest = (uint32_t)job / (uint32_t)call.blocks;
+    at.b = (int32_t)((uint32_t)job % (uint32_t)call.blocks);
+    at.h = (int32_t)(rest % (uint32_t)call.heads);
+    at.n = (int32_t)(rest / (uint32_t)call.heads);
     at.lane = (int32_t)threadIdx.x % WARP;
     at.warp = (int32_t)threadIdx.x / WARP;
     at.warps = (int32_t)blockDim.x / WARP;
@@ -55,12 +56,12 @@ struct loaded_steps {
     int32_t rows, first, steps; /* places of its steps */
 };
 
-ECO_DEVICE loaded_steps loaded_of(const call_t &call, const place_in_state &at)
+ECO_DEVICE loaded_steps loaded_of(const call_t &call, const place_in_state &at, real *first)
 {
     loaded_steps t;
     const int32_t rows = at.warps * ROWS, side = rows * call.tile;
     t.rows = rows;
-    t.key = (real *)shared_bytes;
+    t.key = first;
     t.query = t.key + side;
     t.read = t.query + side;
     t.other = t.read + (has_term(call, ECO_GPU_MATRIX_READ) ? side : 0);
@@ -117,33 +118,48 @@ ECO_DEVICE void load_tile(const call_t &call, const place_in_state &at, const lo
 
 /* ---- S --------------------------------------------------------------------------------------- */
 
-/* A matrix [K,V] of a head in the caller's or other memory; NULL: the cell's start. */
+/* Of the warp's rows, those that a thread has. */
+ECO_DEVICE int32_t own_rows(const call_t &call, const place_in_state &at)
+{
+    return at.inside ? call.K - at.warp * ROWS : 0;
+}
+
+/* A matrix [K,V] of a head in the caller's or other memory; NULL: the cell's start.  One offset
+ * runs over the rows, because all of them would take more registers than S. */
 ECO_DEVICE void load_own_columns(const call_t &call, const place_in_state &at, real S[ROWS],
                                  const real *from)
 {
+    const int32_t rows = own_rows(call, at);
+    int32_t offset = at.warp * ROWS * call.V + at.column;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const int32_t i = at.warp * ROWS + r;
-        S[r] = i >= call.K || !at.inside ? 0
-               : from == nullptr         ? (real)call.start[call.matrix]
-                                         : from[(size_t)i * call.V + at.column];
+        S[r] = r >= rows ? 0 : from == nullptr ? (real)call.start[call.matrix] : from[offset];
+        offset = pinned(offset + call.V);
     }
 }
 
 ECO_DEVICE void store_own_columns(const call_t &call, const place_in_state &at, const real S[ROWS],
                                   real *to)
 {
+    const int32_t rows = to != nullptr ? own_rows(call, at) : 0;
+    int32_t offset = at.warp * ROWS * call.V + at.column;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const int32_t i = at.warp * ROWS + r;
-        if (to != nullptr && i < call.K && at.inside)
-            to[(size_t)i * call.V + at.column] = S[r];
+        if (r < rows)
+            to[offset] = S[r];
+        offset = pinned(offset + call.V);
     }
 }
 
 ECO_DEVICE size_t matrix_numbers(const call_t &call)
 {
     return (size_t)call.width[call.matrix];
+}
+
+/* S in the caller's initial or final states. */
+ECO_DEVICE real *matrix_of(const call_t &call, const place_in_state &at, const void *const array[])
+{
+    return stream_at<real>(call, array[call.matrix], at.n, at.h, call.width[call.matrix]);
 }
 
 /* S before the chunk of a place, in the reserve. */
@@ -162,14 +178,21 @@ ECO_DEVICE real warps_sum(const real *sum, const place_in_state &at)
     return all;
 }
 
+/* Rows of a warp begin at multiples of 16 bytes, so four numbers are one load. */
+ECO_DEVICE const real *aligned(const real *rows)
+{
+    return (const real *)__builtin_assume_aligned(rows, 16);
+}
+
 /* S' of a step, and o. */
 template <bool BY_ROW, int READ>
 ECO_DEVICE real step_state(const call_t &call, const place_in_state &at, const loaded_steps &tile,
                            int t, real S[ROWS], bool odd)
 {
     const int32_t first = t * tile.rows + at.warp * ROWS;
-    const real *key = tile.key + first, *query = tile.query + first, *read = tile.read + first,
-               *other = tile.other + first, *decay = tile.decay + first;
+    const real *key = aligned(tile.key + first), *query = aligned(tile.query + first),
+               *read = aligned(tile.read + first), *other = aligned(tile.other + first),
+               *decay = aligned(tile.decay + first);
     const bool decays = has_term(call, ECO_GPU_MATRIX_DECAY);
     const real w = decays ? decay[0] : 1;
     real u = 0, d = tile.value[t * COLUMNS + at.lane], o = 0;
@@ -211,7 +234,7 @@ ECO_DEVICE void store_out(const call_t &call, const place_in_state &at, int32_t 
         narrow_at(call.args.y, head_of(call, caller_row(call, at.n, place), at.h), call.V),
         narrow_at(call.args.states[0], head_of(call, mark_of(call, at.n, place), at.h), call.V),
         call.args.final[0] != nullptr && next_counted(call, at.n, place + 1) == call.args.T
-            ? narrow_at(call.args.final[0], head_of(call, stream_of(call, at.n), at.h), call.V)
+            ? stream_at<narrow>(call, call.args.final[0], at.n, at.h, call.V)
             : nullptr};
     for (int k = 0; k < 3; k++)
         if (to[k] != nullptr)
@@ -223,16 +246,15 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *WARP)
     step_forward(const __grid_constant__ call_t call)
 {
     const place_in_state at = place_of(call, blockIdx.x);
-    loaded_steps tile = loaded_of(call, at);
+    loaded_steps tile = loaded_of(call, at, (real *)shared_bytes);
     const int s = call.matrix;
-    const size_t numbers = matrix_numbers(call), head = head_of(call, at.n, at.h),
-                 stream = head_of(call, stream_of(call, at.n), at.h);
+    const size_t numbers = matrix_numbers(call), head = head_of(call, at.n, at.h);
     const bool begins = call.first == 0, ends = call.first + call.steps == call.args.T;
     bool odd = false; /* warps that wait for no u may be a step ahead of the sum of o */
     real S[ROWS];
     load_own_columns(call, at, S,
                      call.again ? kept_at(call, at.n, at.h, call.first)
-                     : begins   ? real_at(call.args.initial[s], stream, numbers)
+                     : begins   ? matrix_of(call, at, call.args.initial)
                                 : real_at(call.carried[s], head, numbers));
     for (int32_t done = 0; done < call.steps; done += call.tile) {
         const int32_t left = call.steps - done;
@@ -259,7 +281,7 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *WARP)
     }
     if (!call.again)
         store_own_columns(call, at, S,
-                          ends ? real_at(call.args.final[s], stream, numbers)
+                          ends ? matrix_of(call, at, call.args.final)
                                : real_at(call.carried[s], head, numbers));
 }
 

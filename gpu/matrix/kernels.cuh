@@ -5,6 +5,7 @@
 #define ECO_GPU_MATRIX_KERNELS_CUH
 
 #include "gpu/matrix/backward.cuh"
+#include "gpu/matrix/decode.cuh"
 
 #define READINGS(kernel, by_row)                                                                   \
     {                                                                                              \
@@ -16,8 +17,9 @@
         (const void *)values_of_steps, (const void *)values_after_steps, (const void *)seed_steps, \
             (const void *)sweep_steps, (const void *)begin_rows, (const void *)finish_rows,        \
             {READINGS(step_forward, false), READINGS(step_forward, true)},                         \
+            {READINGS(steps_backward, false), READINGS(steps_backward, true)},                     \
         {                                                                                          \
-            READINGS(steps_backward, false), READINGS(steps_backward, true)                        \
+            READINGS(decode_step, false), READINGS(decode_step, true)                              \
         }                                                                                          \
     }
 

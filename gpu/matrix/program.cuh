@@ -266,12 +266,6 @@ ECO_DEVICE void add_elements(const head_step &row, real *to, const narrow *from,
         to[j] += to_real(from[j]);
 }
 
-ECO_DEVICE void store_elements(const head_step &row, narrow *to, const real *from, int32_t n)
-{
-    for (int32_t j = row.lane; to != nullptr && j < n; j += WARP)
-        to[j] = to_narrow(from[j]);
-}
-
 /* The parts of x of a step that have an effect. */
 ECO_DEVICE void load_parts(const call_t &call, const head_step &row, int32_t place)
 {

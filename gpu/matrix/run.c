@@ -116,23 +116,32 @@ static int64_t state_blocks(const struct run *run)
     return (int64_t)run->call.args.N * run->call.heads * run->call.blocks;
 }
 
+static size_t row_warps(const struct run *run)
+{
+    const size_t of_warp = ECO_GPU_MATRIX_ROW_BYTES / run->real;
+    return ((size_t)run->call.K + of_warp - 1) / of_warp;
+}
+
+/* Bytes of shared memory for the values of some steps, and for sums. */
+static size_t tile_bytes(const struct run *run, int32_t steps)
+{
+    const size_t keys = 2 + (size_t)has_term(run, ECO_GPU_MATRIX_READ) +
+                        (size_t)has_term(run, ECO_GPU_MATRIX_OTHER) +
+                        (size_t)has_term(run, ECO_GPU_MATRIX_DECAY);
+    const size_t step = keys * row_warps(run) * ECO_GPU_MATRIX_ROW_BYTES +
+                        (ECO_GPU_MATRIX_COLUMNS + 1) * run->real + 2;
+    return (size_t)steps * step + 3 * row_warps(run) * ECO_GPU_MATRIX_COLUMNS * run->real;
+}
+
 static ecornn_status launch_forward(struct run *run)
 {
     enum { ROOM = 48 << 10 };
     struct eco_gpu_matrix_call *const call = &run->call;
-    const size_t of_warp = ECO_GPU_MATRIX_ROW_BYTES / run->real,
-                 warps = ((size_t)call->K + of_warp - 1) / of_warp;
-    const size_t keys = 2 + (size_t)has_term(run, ECO_GPU_MATRIX_READ) +
-                        (size_t)has_term(run, ECO_GPU_MATRIX_OTHER) +
-                        (size_t)has_term(run, ECO_GPU_MATRIX_DECAY);
-    const size_t step = (keys * warps * of_warp + ECO_GPU_MATRIX_COLUMNS + 1) * run->real + 2,
-                 sums = 3 * warps * ECO_GPU_MATRIX_COLUMNS * run->real;
-    int32_t tile = ECO_GPU_MATRIX_TILE;
-    while (tile > 1 && (size_t)tile * step + sums > ROOM)
-        tile /= 2;
-    call->tile = tile;
+    call->tile = ECO_GPU_MATRIX_TILE;
+    while (call->tile > 1 && tile_bytes(run, call->tile) > ROOM)
+        call->tile /= 2;
     return launch(run, run->kernels->forward[by_row(run)][reads(run)], state_blocks(run),
-                  (dim3){(unsigned)warps * 32, 1, 1}, (size_t)tile * step + sums);
+                  (dim3){(unsigned)row_warps(run) * 32, 1, 1}, tile_bytes(run, call->tile));
 }
 
 static ecornn_status launch_backward(const struct run *run)
@@ -145,6 +154,49 @@ static ecornn_status launch_backward(const struct run *run)
     return launch(run, run->kernels->backward[by_row(run)][reads(run)],
                   jobs < call->resident ? jobs : call->resident, (dim3){(unsigned)warps * 32, 1, 1},
                   bytes);
+}
+
+/* ---- runs of one step ------------------------------------------------------------------------ */
+
+/* Has the text a sum or mean over what was read of S'? */
+static bool sums_after(const struct eco_gpu_matrix_call *call)
+{
+    bool any = false;
+    for (int i = 0; i < call->nodes; i++)
+        any = any || (call->node[i].phase == ECO_MATRIX_AFTER &&
+                      (call->node[i].op == ECO_OP_DOT || call->node[i].op == ECO_OP_MEAN));
+    return any;
+}
+
+static size_t decode_bytes(const struct run *run)
+{
+    return (size_t)run->call.values_bytes + (size_t)run->call.teams * (size_t)run->call.team_bytes;
+}
+
+/* Does one kernel do this run? */
+static bool decodes(struct run *run)
+{
+    enum { ALIGNED = 16 };
+    struct eco_gpu_matrix_call *const call = &run->call;
+    const int32_t most = ECO_GPU_MATRIX_WARPS / (int32_t)row_warps(run);
+    const size_t values = (size_t)call->values * run->real, team = tile_bytes(run, 1);
+    call->whole = call->remembers || sums_after(call);
+    call->teams = !call->whole ? 1 : most < call->blocks ? most : call->blocks;
+    call->values_bytes = (int32_t)((values + ALIGNED - 1) / ALIGNED * ALIGNED);
+    call->team_bytes = (int32_t)((team + ALIGNED - 1) / ALIGNED * ALIGNED);
+    return call->args.T == 1 && !call->training && decode_bytes(run) <= (size_t)run->block_bytes;
+}
+
+static ecornn_status decode(struct run *run)
+{
+    struct eco_gpu_matrix_call *const call = &run->call;
+    const int64_t blocks = call->whole ? (int64_t)call->args.N * call->heads : state_blocks(run);
+    call->tile = 1;
+    for (int s = 0; s < call->states; s++)
+        call->before[s] = NULL; /* nothing reads them */
+    return launch(run, run->kernels->decode[by_row(run)][reads(run)], blocks,
+                  (dim3){(unsigned)call->teams * (unsigned)row_warps(run) * 32, 1, 1},
+                  decode_bytes(run));
 }
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
@@ -204,7 +256,7 @@ static ecornn_status forward(struct run *run)
         run->call.first = first;
         run->call.steps =
             run->call.args.T - first < run->slab ? run->call.args.T - first : run->slab;
-        status = slab_forward(run);
+        status = decodes(run) ? decode(run) : slab_forward(run);
     }
     if (status == ECORNN_OK && (run->args->lengths != NULL || run->args->mask != NULL))
         status = launch_warps(run, run->kernels->finish, true, 0);

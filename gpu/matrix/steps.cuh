@@ -104,9 +104,15 @@ ECO_DEVICE size_t head_of(const call_t &call, size_t n, int32_t h)
     return n * call.heads + h;
 }
 
-ECO_DEVICE size_t stream_of(const call_t &call, int32_t n)
+/* A head's part of an array of streams; NULL, too, for a row that pads a list of streams. */
+template <typename element>
+ECO_DEVICE element *stream_at(const call_t &call, const void *array, int32_t n, int32_t h,
+                              int32_t width)
 {
-    return call.args.rows != nullptr ? (size_t)call.args.rows[n] : (size_t)n;
+    const int32_t *const rows = call.args.rows, stream = rows != nullptr ? rows[n] : n;
+    const bool pads = rows != nullptr && (uint32_t)stream >= (uint32_t)call.args.streams;
+    return array == nullptr || pads ? nullptr
+                                    : (element *)array + head_of(call, (size_t)stream, h) * width;
 }
 
 /* A head's numbers in a row of the caller's; NULL: there is no array. */

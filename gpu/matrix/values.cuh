@@ -78,12 +78,12 @@ ECO_DEVICE void begin_states(const call_t &call, const head_step &row)
     for (int s = 1; s < call.states; s++) {
         if (!is_small(call, s))
             continue;
-        const size_t first = head_of(call, stream_of(call, row.n), row.h),
-                     kept = head * call.chunks + call.first / call.chunk;
+        const size_t kept = head * call.chunks + call.first / call.chunk;
         begin_state(call, row, s,
                     call.args.backward ? real_at(call.kept[s], kept, call.width[s])
-                    : call.first == 0  ? real_at(call.args.initial[s], first, call.width[s])
-                                       : real_at(call.carried[s], head, call.width[s]));
+                    : call.first == 0
+                        ? stream_at<real>(call, call.args.initial[s], row.n, row.h, call.width[s])
+                        : real_at(call.carried[s], head, call.width[s]));
     }
     __syncwarp();
 }
@@ -91,10 +91,9 @@ ECO_DEVICE void begin_states(const call_t &call, const head_step &row)
 ECO_DEVICE void end_states(const call_t &call, const head_step &row)
 {
     const bool last = call.first + call.steps == call.args.T;
-    const size_t head = head_of(call, row.n, row.h),
-                 stream = head_of(call, stream_of(call, row.n), row.h);
+    const size_t head = head_of(call, row.n, row.h);
     for (int s = 1; s < call.states; s++) {
-        real *to = last ? real_at(call.args.final[s], stream, call.width[s])
+        real *to = last ? stream_at<real>(call, call.args.final[s], row.n, row.h, call.width[s])
                         : real_at(call.carried[s], head, call.width[s]);
         if (is_small(call, s) && to != nullptr)
             copy_reals(row, to, row.values + call.carried_at[s], call.width[s]);
@@ -184,6 +183,26 @@ ECO_DEVICE void restore_step(const call_t &call, const head_step &row, int32_t p
     evaluate(call, row, ECO_MATRIX_AFTER);
 }
 
+/* Stores the other states after a step, and these columns of y. */
+ECO_DEVICE void store_step(const call_t &call, const head_step &row, int32_t place, int32_t first,
+                           int32_t end)
+{
+    const size_t mark = head_of(call, mark_of(call, row.n, place), row.h);
+    for (int s = 1; s < call.states; s++) {
+        real *to = real_at(call.args.states[s], mark, call.width[s]);
+        if (is_small(call, s) && to != nullptr)
+            copy_reals(row, to, values_of(call, row, call.next[s]), call.width[s]);
+    }
+    const bool last = next_counted(call, row.n, place + 1) == call.args.T;
+    narrow *to[3] = {
+        narrow_at(call.args.y, head_of(call, caller_row(call, row.n, place), row.h), call.V),
+        narrow_at(call.args.states[0], mark, call.V),
+        last ? stream_at<narrow>(call, call.args.final[0], row.n, row.h, call.V) : nullptr};
+    for (int k = 0; k < 3; k++)
+        for (int32_t j = first + row.lane; to[k] != nullptr && j < end; j += WARP)
+            to[k][j] = to_narrow(values_of(call, row, call.y_node)[j]);
+}
+
 static __global__ void values_after_steps(const __grid_constant__ call_t call)
 {
     head_step row = head_step_of(call, 1);
@@ -191,24 +210,7 @@ static __global__ void values_after_steps(const __grid_constant__ call_t call)
     if (!take_slot(call, &row, &place) || !is_counted(call, row.n, place))
         return;
     restore_step(call, row, place);
-    const size_t mark = head_of(call, mark_of(call, row.n, place), row.h);
-    for (int s = 1; s < call.states; s++) {
-        real *to = real_at(call.args.states[s], mark, call.width[s]);
-        if (is_small(call, s) && to != nullptr)
-            copy_reals(row, to, values_of(call, row, call.next[s]), call.width[s]);
-    }
-    if (call.direct)
-        return;
-    const real *y = values_of(call, row, call.y_node);
-    store_elements(
-        row, narrow_at(call.args.y, head_of(call, caller_row(call, row.n, place), row.h), call.V),
-        y, call.V);
-    store_elements(row, narrow_at(call.args.states[0], mark, call.V), y, call.V);
-    if (call.args.final[0] != nullptr && next_counted(call, row.n, place + 1) == call.args.T)
-        store_elements(
-            row,
-            narrow_at(call.args.final[0], head_of(call, stream_of(call, row.n), row.h), call.V), y,
-            call.V);
+    store_step(call, row, place, 0, call.direct ? 0 : call.V);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -430,13 +432,12 @@ static __global__ void finish_rows(const __grid_constant__ call_t call)
     head_step row = head_step_of(call, 0);
     if (!take_head(call, &row))
         return;
-    const size_t stream = head_of(call, stream_of(call, row.n), row.h);
     fill_uncounted<narrow>(call, row, call.args.y, call.V, false);
     fill_uncounted<narrow>(call, row, call.args.states[0], call.V, true);
     for (int s = 1; s < call.states; s++)
         fill_uncounted<real>(call, row, call.args.states[s], call.width[s], true);
-    const narrow *from = narrow_at(call.args.initial[0], stream, call.V);
-    narrow *to = narrow_at(call.args.final[0], stream, call.V);
+    const narrow *from = stream_at<narrow>(call, call.args.initial[0], row.n, row.h, call.V);
+    narrow *to = stream_at<narrow>(call, call.args.final[0], row.n, row.h, call.V);
     const bool none = next_counted(call, row.n, 0) == call.args.T;
     for (int32_t j = row.lane; none && to != nullptr && j < call.V; j += WARP)
         to[j] = from != nullptr ? from[j] : to_narrow((real)call.start[0]);

@@ -24,6 +24,9 @@ static const char *const problem[] = {
     "gru/f32/int8-weights/infer/streams/T2/N41/I64/H33",
     "lstm/infer/L2/bi/streams/T3/N41/I5/H19/resets/mask",
     "gru/infer/streams/T3/N41/I5/H9/batch-major/mask/repeat-padding",
+    "gated-delta/infer/streams/T1/N41/I88/H36/heads:2/key:12",
+    "kimi-delta/bf16/infer/streams/T2/N41/I76/H36/heads:1/key:13/resets",
+    "mlstm/infer/streams/T1/N41/I100/H40/heads:2/key:14/mask",
 };
 enum { DEVICES = sizeof device / sizeof *device, PROBLEMS_ = sizeof problem / sizeof *problem };
 

@@ -82,6 +82,27 @@ START_TEST(gives_the_bits_of_episodes)
 }
 END_TEST
 
+/* The only step of a run has the bits that it has among others. */
+static const char *const steps[] = {
+    "gated-delta/f32/infer/T3/N4/I3/H70/heads:1/key:70/states/all-states",
+    "rwkv-7/bf16/infer/T3/N4/I3/H36/states/all-states",
+    "normed-read/f64/infer/T3/N4/I3/H40/heads:1/key:20/states/all-states",
+    "mlstm/f32/infer/T3/N3/I3/H80/heads:1/key:200/states/all-states/resets:30"};
+enum { STEPS = sizeof steps / sizeof *steps };
+
+START_TEST(gives_the_bits_of_steps)
+{
+    struct test_case test;
+    struct data inputs = {0};
+    ck_assert(case_parse(&test, steps[nth(_i)]));
+    case_inputs(&test, &inputs);
+    const struct machine machine = {device, test.desc.type, 1, NULL};
+    ck_assert_msg(pieces_same(&test, &machine, &inputs, 1, test.N), "%s", test.text);
+    data_free(&inputs);
+    case_free(&test);
+}
+END_TEST
+
 START_TEST(agrees_for_own_cells)
 {
     static const char *const type[] = {"f32/fast", "f16"};
@@ -184,6 +205,7 @@ END_TEST
 void add_exact_cases(TCase *tests, TCase *own, bool first)
 {
     tcase_add_loop_test(own, gives_the_bits_of_episodes, 0, share(EPISODE_TYPES * EPISODES));
+    tcase_add_loop_test(own, gives_the_bits_of_steps, 0, share(STEPS));
     tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
     tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                         share(TYPES * builtin_count()));

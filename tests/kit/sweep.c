@@ -460,6 +460,10 @@ static const char *const matrix_option[] = {
     "f32/train/T70/N2/I4/H12/states/save:every:64",
     "f32/train/T1/N3/I1/H64/states/noreserve",
     "f32/infer/T1/N3/I1/H64/states", /* from state to state without a copy */
+    /* One step, as in a tick: in place, with several blocks of rows and of columns. */
+    "bf16/infer/T1/N5/I1/H130/heads:2/key:40/states/alias",
+    "f32/infer/T1/N7/I1/H200/heads:1/key:150/states/resets:50/mask:30/all-states",
+    "f64/infer/rev/T1/N4/I1/H70/heads:2/key:20/states/lengths:zero/batch-major/repeat-padding",
     "f32/train/T9/N4/I1/H8/run:4x3/null:dy,dfinal/states",
     "f32/train/T33/N2/I1/H34/heads:1/key:33/states/row-invariant",
 };
