@@ -54,6 +54,12 @@ static inline bool eco_args_have_dstates(const struct eco_args *args)
     return any;
 }
 
+/* Do rows that begin again have a state that begins with other than 0? */
+static inline bool eco_args_begin_elsewhere(const struct eco_args *args, int state, double start)
+{
+    return args->resets != NULL && (args->reset_state[state] != NULL || start < 0 || start > 0);
+}
+
 /* Does every row go through all steps, and its states from each step to the next? */
 static inline bool eco_args_whole(const struct eco_args *args)
 {

@@ -54,6 +54,12 @@ ECO_DEVICE uint4 load_16_if(bool wanted, const void *p)
     return v;
 }
 
+/* Loads a word into the L1 that nobody waits for. */
+ECO_DEVICE void load_ahead(const void *p)
+{
+    asm volatile("{ .reg .u32 unused; ld.global.ca.u32 unused, [%0]; }" : : "l"(p));
+}
+
 /* For memory that is not written while the kernel runs; loaded once, however often it is used. */
 ECO_DEVICE float load_constant(const float *p)
 {

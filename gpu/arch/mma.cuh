@@ -36,16 +36,28 @@ ECO_DEVICE void mma_tf32(float d[4], uint4 a, unsigned b0, unsigned b1)
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-/* Loads four matrices of 8 rows of 8 numbers of 16 bits from shared memory, transposed; lane 8m + r
- * gives the address of row r of the mth. */
-ECO_DEVICE uint4 load_matrices_transposed(const void *row)
+/* Loads four matrices of 8 rows of 8 numbers of 16 bits from shared memory, or transposes them;
+ * lane 8m + r gives the address of row r of the mth. */
+#define LOAD_MATRICES(name, how)                                                                   \
+    ECO_DEVICE uint4 name(const void *row)                                                         \
+    {                                                                                              \
+        uint4 v;                                                                                   \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0,%1,%2,%3}, [%4];"        \
+                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)                                  \
+                     : "r"((unsigned)__cvta_generic_to_shared(row))                                \
+                     : "memory");                                                                  \
+        return v;                                                                                  \
+    }
+LOAD_MATRICES(load_matrices, "")
+LOAD_MATRICES(load_matrices_transposed, ".trans")
+#undef LOAD_MATRICES
+
+/* Transposes a matrix of 8 rows of 8 numbers of 16 bits, as a lane has it of those loaded. */
+ECO_DEVICE unsigned transpose_matrix(unsigned a)
 {
-    uint4 v;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"((unsigned)__cvta_generic_to_shared(row))
-                 : "memory");
-    return v;
+    unsigned d;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(d) : "r"(a));
+    return d;
 }
 
 #endif /* ECO_GPU_ARCH_MMA_CUH */

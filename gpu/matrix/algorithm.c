@@ -50,7 +50,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* S is kept before each chunk: before every K-th step if that is asked for. */
 static int32_t chunk_of(const struct eco_problem *problem)
 {
-    enum { USUAL = 32 };
+    const int32_t USUAL = eco_gpu_matrix_chunks(problem) ? ECO_GPU_MATRIX_CHUNK_STEPS : 32;
     const struct eco_saving *saving = &problem->saving;
     const int32_t every = saving->policy == ECO_SAVE_ALL ? USUAL : saving->every,
                   most = every < ECO_GPU_MATRIX_CHUNK ? every : ECO_GPU_MATRIX_CHUNK,

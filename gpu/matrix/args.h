@@ -27,6 +27,22 @@ enum {
     ECO_GPU_MATRIX_TILE = 8      /* steps whose values a forward block loads at once, at most */
 };
 
+/* Chunks by products (chunk.cuh). */
+enum {
+    ECO_GPU_MATRIX_CHUNK_STEPS = 64,
+    ECO_GPU_MATRIX_CHUNK_COLUMNS = 64, /* of S in a block */
+    ECO_GPU_MATRIX_CHUNK_THREADS = 256,
+    ECO_GPU_MATRIX_CHUNK_KEYS = 128,  /* at most */
+    ECO_GPU_MATRIX_CHUNK_NUMBERS = 4, /* of a step */
+    ECO_GPU_MATRIX_PLANES = 3,        /* of BF16 in a float */
+    ECO_GPU_MATRIX_PAIR_ROW = 68,     /* floats of a row of pairs in shared memory */
+    ECO_GPU_MATRIX_LOWER_BYTES = 10 * ECO_GPU_MATRIX_PLANES * 512, /* of a triangle of pairs */
+    ECO_GPU_MATRIX_GRADIENT_NUMBERS = 20 /* of a step, in shared memory, for gradients */
+};
+
+/* Bytes of shared memory of keys [STEPS,keys] of a chunk in planes. */
+#define ECO_GPU_MATRIX_TILE_BYTES(keys, planes) (ECO_GPU_MATRIX_CHUNK_STEPS * (keys) * (planes)*2)
+
 /* Bytes of a thread's numbers of S in forward: the rows of a warp, in one column. */
 enum { ECO_GPU_MATRIX_ROW_BYTES = 128 };
 
@@ -45,6 +61,7 @@ enum eco_gpu_matrix_term {
 /* A node of the text, renumbered: unused ones are left out. */
 struct eco_gpu_matrix_node {
     uint8_t op, kind, phase; /* enum eco_opcode, eco_kind, eco_matrix_phase */
+    bool wanted;             /* by a term that is in slots, or by another state */
     int16_t a, b, c;         /* -1: none */
     int16_t copied;          /* the node whose value it has (eco_recipe_copies); -1: none */
     int32_t at;              /* of its values in the scratch of a warp, in reals */
@@ -60,7 +77,9 @@ struct eco_gpu_matrix_rows {
 struct eco_gpu_matrix_source {
     struct eco_gpu_matrix_rows rows; /* a part of x, of the type of rows */
     void *slots;                     /* or real [slots,width]; both NULL: the rule lacks it */
+    void *times;                     /* real [slots]: numbers that a value's rows are times */
     int16_t node;                    /* -1: the rule lacks it */
+    int16_t part, by;                /* the nodes of rows and times; -1: none */
     int32_t width;
 };
 
@@ -69,6 +88,7 @@ struct eco_gpu_matrix_call {
     int32_t heads, K, V;
     int32_t first, steps, chunk; /* the slab; steps between states that are kept */
     int32_t blocks;              /* of columns */
+    int32_t partials;            /* sums of gradients of a term: one, or one for each block */
     int32_t chunks;              /* of the run */
     int32_t resident;            /* blocks of backward */
     int32_t tile;                /* forward: steps whose values are loaded at once */
@@ -76,9 +96,13 @@ struct eco_gpu_matrix_call {
     int32_t teams, values_bytes, team_bytes;
     bool whole; /* decode: a block has all columns of a head */
     bool batch_major, reverse, repeats, training;
-    bool remembers; /* values of a step depend on those before it */
-    bool direct;    /* y is what the step reads of S' */
-    bool again;     /* forward for backward: from a kept state, and o alone is written */
+    bool remembers;  /* values of a step depend on those before it */
+    bool direct;     /* y is what the step reads of S' */
+    bool again;      /* forward for backward: from a kept state, and o alone is written */
+    bool by_chunks;  /* by products */
+    bool gates_keys; /* chunks: rows of keys are times their gates in memory */
+    bool same_key;   /* what is read is the key, too */
+    bool retry;      /* of steps: columns where chunks gave up */
     /* the text */
     int32_t nodes, node_values;         /* and the reals of their values */
     int32_t values;                     /* with what is carried; gradients follow */
@@ -99,11 +123,20 @@ struct eco_gpu_matrix_call {
     void *kept[ECO_MAX_STATES]; /* the other states [N,heads,chunks,width] */
     /* in the workspace, real */
     struct eco_gpu_matrix_source term[ECO_GPU_MATRIX_TERMS];
-    void *before[ECO_MAX_STATES];      /* other states before each step [slots,width] */
-    void *carried[ECO_MAX_STATES];     /* states between slabs [N,heads,width]; S, too */
-    void *dcarried[ECO_MAX_STATES];    /* their gradients */
-    void *o, *dout, *dvalue;           /* [slots,V] */
-    void *dterm[ECO_GPU_MATRIX_TERMS]; /* [blocks,slots,width], but of VALUE */
+    void *before[ECO_MAX_STATES];   /* other states before each step [slots,width] */
+    void *carried[ECO_MAX_STATES];  /* states between slabs [N,heads,width]; S, too */
+    void *dcarried[ECO_MAX_STATES]; /* their gradients */
+    void *asked_other, *heard;      /* likewise, of a rule with `other` */
+    void *asked, *solved;           /* pairs of a chunk [N,heads,chunks of the slab] */
+    /* with a gate of each row: rows times gates, and the product of a chunk's */
+    struct eco_gpu_matrix_source gated[ECO_GPU_MATRIX_TERMS];
+    float *chunk_decay;      /* [N,heads,chunks of the slab,CHUNK_KEYS]; NULL: none */
+    float *chunk_numbers;    /* likewise, [CHUNK_NUMBERS,STEPS] each */
+    int32_t *chunk_large;    /* likewise: has it a number near the end of the range? */
+    int32_t *retries;        /* [N,heads,blocks of CHUNK_COLUMNS] */
+    void *chunk_gradients;   /* backward: of S after each chunk [N,heads,chunks of the slab,K,V] */
+    void *o, *dout, *dvalue; /* [slots,V] */
+    void *dterm[ECO_GPU_MATRIX_TERMS]; /* [partials,slots,width], but of VALUE */
     void *room;                        /* backward: S after each step of a chunk, of each block of
                                           threads [chunk,columns,threads] */
     void *room_u;                      /* and u [chunk,columns] */
@@ -114,6 +147,9 @@ struct eco_gpu_matrix_kernels {
     const void *values, *after, *seed, *sweep, *begin, *finish;
     const void *forward[2][3], *backward[2][3],
         *decode[2][3]; /* [decay by rows][reads: not, u, u in a u^T] */
+    /* [keys: 64, 128][planes of a key: 1, 3] */
+    const void *pairs[2][2], *chunks[2][2], *chunks_back[2][2], *gradients[2][2];
+    const void *gated_pairs[2]; /* [keys] */
 };
 extern const struct eco_gpu_matrix_kernels eco_gpu_matrix_f32, eco_gpu_matrix_f64,
     eco_gpu_matrix_bf16, eco_gpu_matrix_f16;

@@ -32,22 +32,6 @@ ECO_DEVICE block_sums block_sums_of(const place_in_state &at)
     return share;
 }
 
-/* Lane c gets the sum of column c over the lanes: in each exchange a lane gives half of its columns
- * away. */
-ECO_DEVICE real sum_by_exchange(real x[COLUMNS], int32_t lane)
-{
-#pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2) {
-        const bool upper = (lane & half) != 0;
-#pragma unroll
-        for (int c = 0; c < half; c++) {
-            const real given = upper ? x[c] : x[c + half], kept = upper ? x[c + half] : x[c];
-            x[c] = kept + __shfl_xor_sync(~0u, given, half);
-        }
-    }
-    return x[0];
-}
-
 /* A row of 32 columns of a matrix [K,V]; NULL: of `missing`. */
 ECO_DEVICE void load_row(const call_t &call, const place_in_state &at, real S[COLUMNS],
                          const real *from, bool adds, real missing)
@@ -114,6 +98,26 @@ ECO_DEVICE real *whole_at(const call_t &call, const place_in_state &at, const vo
     return real_at(array, head_of(call, at.n, at.h), matrix_numbers(call));
 }
 
+/* The gradient of S after the slab, where chunks_backward left it. */
+ECO_DEVICE real *after_chunks(const call_t &call, const place_in_state &at)
+{
+    const size_t chunks = (size_t)(call.steps + call.chunk - 1) / call.chunk;
+    return real_at(call.chunk_gradients, (head_of(call, at.n, at.h) + 1) * chunks - 1,
+                   matrix_numbers(call));
+}
+
+/* Did chunks give up on a head?  The same for all threads of a block. */
+ECO_DEVICE bool head_retries(const call_t &call, int32_t n, int32_t h)
+{
+    enum { WIDE = ECO_GPU_MATRIX_CHUNK_COLUMNS };
+    const int32_t blocks = (call.V + WIDE - 1) / WIDE;
+    const int32_t *retries = call.retries + head_of(call, n, h) * blocks;
+    bool any = false;
+    for (int32_t b = (int32_t)threadIdx.x; b < blocks; b += (int32_t)blockDim.x)
+        any = any || retries[b] != 0;
+    return __syncthreads_or(any) != 0;
+}
+
 /* ---- the chunk again ------------------------------------------------------------------------- */
 
 /* S' of a step; u of the block's columns is left in share.u and in the room. */
@@ -172,15 +176,18 @@ ECO_DEVICE void add_dstates(const call_t &call, const place_in_state &at, int32_
                 true, 0);
 }
 
-/* A number of a term's gradient, of this block of columns. */
+/* A number of a term's gradient, of this block of columns: in a sum of its own, or added to that of
+ * the blocks before, which are the same threads'. */
 ECO_DEVICE void store_gradient(const call_t &call, const place_in_state &at, int k, int32_t place,
                                int32_t j, real value)
 {
     const struct eco_gpu_matrix_source &term = call.term[k];
     const size_t slots = (size_t)call.steps * call.args.N * call.heads,
-                 slot = at.b * slots + slot_of(call, at.n, at.h, place);
-    if (term.node >= 0 && j < term.width)
-        real_at(call.dterm[k], slot, term.width)[j] = value;
+                 slot = at.b % call.partials * slots + slot_of(call, at.n, at.h, place);
+    if (term.node < 0 || j >= term.width)
+        return;
+    real *to = real_at(call.dterm[k], slot, term.width) + j;
+    *to = at.b >= call.partials ? *to + value : value;
 }
 
 /* Gradients of a column's d and u. */
@@ -332,27 +339,41 @@ ECO_DEVICE void chunk_back(const call_t &call, const place_in_state &at, const b
             step_back<BY_ROW, READ>(call, at, share, place, S, G);
 }
 
+/* All steps of the slab, for the columns of a block. */
+template <bool BY_ROW, int READ>
+ECO_DEVICE void slab_back(const call_t &call, const place_in_state &at)
+{
+    const int s = call.matrix;
+    const bool last = call.first + call.steps == call.args.T;
+    const int32_t end = (call.first + call.steps - 1) / call.chunk * call.chunk;
+    const block_sums share = block_sums_of(at);
+    real G[COLUMNS];
+    load_row(call, at, G,
+             call.retry ? after_chunks(call, at)
+                        : whole_at(call, at, last ? final_gradient(call, s) : call.dcarried[s]),
+             false, 0);
+    for (int32_t chunk = end; chunk >= call.first; chunk -= call.chunk)
+        chunk_back<BY_ROW, READ>(call, at, share, chunk, G);
+    store_row(call, at, G,
+              whole_at(call, at, call.first == 0 ? initial_gradient(call, s) : call.dcarried[s]),
+              false);
+    __syncthreads();
+}
+
 template <bool BY_ROW, int READ>
 static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *ROWS)
     steps_backward(const __grid_constant__ call_t call)
 {
-    const int s = call.matrix;
-    const bool last = call.first + call.steps == call.args.T;
-    const int64_t jobs = (int64_t)call.args.N * call.heads * call.blocks;
+    const int64_t jobs = (int64_t)call.args.N * call.heads * call.partials;
     for (int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
-        const place_in_state at = place_of(call, (int32_t)job);
-        const block_sums share = block_sums_of(at);
-        real G[COLUMNS];
-        load_row(call, at, G,
-                 whole_at(call, at, (last ? final_gradient(call, s) : call.dcarried[s])), false, 0);
-        for (int32_t chunk = (call.first + call.steps - 1) / call.chunk * call.chunk;
-             chunk >= call.first; chunk -= call.chunk)
-            chunk_back<BY_ROW, READ>(call, at, share, chunk, G);
-        store_row(
-            call, at, G,
-            whole_at(call, at, call.first == 0 ? initial_gradient(call, s) : call.dcarried[s]),
-            false);
-        __syncthreads();
+        const int64_t head = job / call.partials;
+        place_in_state at = place_of(call, (int32_t)head * call.blocks);
+        if (call.retry && !head_retries(call, at.n, at.h))
+            continue;
+        for (int32_t b = (int32_t)(job % call.partials); b < call.blocks; b += call.partials) {
+            at = place_of(call, (int32_t)head * call.blocks + b);
+            slab_back<BY_ROW, READ>(call, at);
+        }
     }
 }
 

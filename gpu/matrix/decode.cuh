@@ -13,7 +13,7 @@
 #include "gpu/arch/memory.cuh"
 #include "gpu/matrix/forward.cuh"
 
-/* Columns of S of the thread's team, of which `done` are behind it in blocks of them. */
+/* Columns of S of the thread's team, of which `done` blocks are done. */
 ECO_DEVICE place_in_state columns_of(const call_t &call, int32_t done)
 {
     place_in_state at = place_of(call, (int32_t)blockIdx.x * (call.whole ? call.blocks : 1));

@@ -37,9 +37,10 @@ ECO_DEVICE place_in_state place_of(const call_t &call, int32_t job)
 ECO_DEVICE real term_at(const call_t &call, int k, int32_t n, int32_t h, int32_t place, int32_t j)
 {
     const struct eco_gpu_matrix_source &term = call.term[k];
-    return term.slots != nullptr
-               ? real_at(term.slots, slot_of(call, n, h, place), term.width)[j]
-               : to_real(head_row(term.rows, caller_row(call, n, place), h, term.width)[j]);
+    if (term.slots != nullptr)
+        return real_at(term.slots, slot_of(call, n, h, place), term.width)[j];
+    const real x = to_real(head_row(term.rows, caller_row(call, n, place), h, term.width)[j]);
+    return term.times != nullptr ? *real_at(term.times, slot_of(call, n, h, place), 1) * x : x;
 }
 
 ECO_DEVICE bool has_term(const call_t &call, int k)
@@ -118,7 +119,7 @@ ECO_DEVICE void load_tile(const call_t &call, const place_in_state &at, const lo
 
 /* ---- S --------------------------------------------------------------------------------------- */
 
-/* Of the warp's rows, those that a thread has. */
+/* The rows of its warp that a thread has. */
 ECO_DEVICE int32_t own_rows(const call_t &call, const place_in_state &at)
 {
     return at.inside ? call.K - at.warp * ROWS : 0;
@@ -178,8 +179,32 @@ ECO_DEVICE real warps_sum(const real *sum, const place_in_state &at)
     return all;
 }
 
+/* Did chunks give up on the block's columns? */
+ECO_DEVICE bool retries_at(const call_t &call, const place_in_state &at)
+{
+    enum { BLOCKS = ECO_GPU_MATRIX_CHUNK_COLUMNS / COLUMNS };
+    const size_t blocks = ((size_t)call.blocks + BLOCKS - 1) / BLOCKS;
+    return call.retries[head_of(call, at.n, at.h) * blocks + at.b / BLOCKS] != 0;
+}
+
+/* Lane c gets the sum of column c over the lanes: in each exchange a lane gives half of its columns
+ * away. */
+ECO_DEVICE real sum_by_exchange(real x[COLUMNS], int32_t lane)
+{
+#pragma unroll
+    for (int half = WARP / 2; half > 0; half /= 2) {
+        const bool upper = (lane & half) != 0;
+#pragma unroll
+        for (int c = 0; c < half; c++) {
+            const real given = upper ? x[c] : x[c + half], kept = upper ? x[c + half] : x[c];
+            x[c] = kept + __shfl_xor_sync(~0u, given, half);
+        }
+    }
+    return x[0];
+}
+
 /* Rows of a warp begin at multiples of 16 bytes, so four numbers are one load. */
-ECO_DEVICE const real *aligned(const real *rows)
+ECO_DEVICE const real *rows_of_16_bytes(const real *rows)
 {
     return (const real *)__builtin_assume_aligned(rows, 16);
 }
@@ -190,9 +215,11 @@ ECO_DEVICE real step_state(const call_t &call, const place_in_state &at, const l
                            int t, real S[ROWS], bool odd)
 {
     const int32_t first = t * tile.rows + at.warp * ROWS;
-    const real *key = aligned(tile.key + first), *query = aligned(tile.query + first),
-               *read = aligned(tile.read + first), *other = aligned(tile.other + first),
-               *decay = aligned(tile.decay + first);
+    const real *key = rows_of_16_bytes(tile.key + first),
+               *query = rows_of_16_bytes(tile.query + first),
+               *read = rows_of_16_bytes(tile.read + first),
+               *other = rows_of_16_bytes(tile.other + first),
+               *decay = rows_of_16_bytes(tile.decay + first);
     const bool decays = has_term(call, ECO_GPU_MATRIX_DECAY);
     const real w = decays ? decay[0] : 1;
     real u = 0, d = tile.value[t * COLUMNS + at.lane], o = 0;
@@ -246,6 +273,8 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *WARP)
     step_forward(const __grid_constant__ call_t call)
 {
     const place_in_state at = place_of(call, blockIdx.x);
+    if (call.retry && !retries_at(call, at))
+        return;
     loaded_steps tile = loaded_of(call, at, (real *)shared_bytes);
     const int s = call.matrix;
     const size_t numbers = matrix_numbers(call), head = head_of(call, at.n, at.h);

@@ -13,6 +13,8 @@ void eco_gpu_matrix_begin(struct eco_gpu_matrix_call *call, const struct eco_lay
 /* Nodes of the text that are used, and the bytes of a warp's scratch with gradients. */
 int eco_gpu_matrix_nodes(const struct eco_problem *problem);
 size_t eco_gpu_matrix_scratch(const struct eco_problem *problem);
+/* Can a long run go by chunks? */
+bool eco_gpu_matrix_chunks(const struct eco_problem *problem);
 /* At most this many bytes, and a sixteenth of the problem's limit of memory. */
 double eco_gpu_matrix_room(const struct eco_problem *problem, double most);
 /* Points the call at its arrays, from these addresses on; returns the bytes of the workspace. */

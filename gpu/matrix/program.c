@@ -6,6 +6,7 @@
 #include "common/mark.h"
 
 enum { NONE = -1 };
+enum { LEAST_STEPS = 32 }; /* of a run by chunks */
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
@@ -49,6 +50,53 @@ static void add_node(struct eco_gpu_matrix_call *call, const struct eco_problem 
         call->previous[from->index] = place[i];
 }
 
+/* Do keys go to chunks times their gates?  With a gate of each row of S, or with `other`. */
+static bool gated(const struct eco_gpu_matrix_call *call)
+{
+    const int16_t node = call->term[ECO_GPU_MATRIX_DECAY].node;
+    return call->term[ECO_GPU_MATRIX_OTHER].node >= 0 ||
+           (node >= 0 && call->node[node].kind == ECO_KIND_KEY);
+}
+
+/* Finds the part of x that a term is.  Values may be a number times one, which is of a head. */
+static void find_part(const struct eco_gpu_matrix_call *call, struct eco_gpu_matrix_source *term,
+                      bool value)
+{
+    term->part = term->by = NONE;
+    if (term->node < 0)
+        return;
+    const struct eco_gpu_matrix_node *const node = &call->node[term->node];
+    if (node->op == ECO_OP_X)
+        term->part = term->node;
+    for (int k = 0; k < 2 && value && node->op == ECO_OP_MUL; k++) {
+        const int16_t part = k == 0 ? node->a : node->b, by = k == 0 ? node->b : node->a;
+        if (call->node[part].op == ECO_OP_X && call->node[part].kind == ECO_KIND_VALUE &&
+            call->node[by].kind == ECO_KIND_NUMBER)
+            term->part = part, term->by = by;
+    }
+}
+
+/* Marks what values_of_steps() computes. */
+static void mark_wanted(struct eco_gpu_matrix_call *call)
+{
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
+        const struct eco_gpu_matrix_source *const term = &call->term[k];
+        const int16_t node = term->part < 0 ? term->node : term->by;
+        if (node >= 0)
+            call->node[node].wanted = true;
+    }
+    for (int s = 1; s < call->states; s++)
+        if (s != call->matrix)
+            call->node[call->next[s]].wanted = true;
+    for (int i = call->nodes - 1; i >= 0; i--) {
+        const struct eco_gpu_matrix_node *const node = &call->node[i];
+        const int16_t of[] = {node->a, node->b, node->c, node->copied};
+        for (size_t k = 0; k < sizeof of / sizeof *of && node->wanted; k++)
+            if (of[k] >= 0)
+                call->node[of[k]].wanted = true;
+    }
+}
+
 static void add_text(struct eco_gpu_matrix_call *call, const struct eco_problem *problem)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
@@ -87,6 +135,12 @@ static void add_text(struct eco_gpu_matrix_call *call, const struct eco_problem 
     call->y_node = call->next[0];
     call->direct = call->y_node == call->out;
     call->remembers = rule->remembers;
+    call->gates_keys = gated(call);
+    call->same_key = !call->gates_keys &&
+                     call->term[ECO_GPU_MATRIX_READ].node == call->term[ECO_GPU_MATRIX_KEY].node;
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
+        find_part(call, &call->term[k], k == ECO_GPU_MATRIX_VALUE);
+    mark_wanted(call);
     call->parts = (uint8_t)recipe->n_parts;
     for (int k = 0; k < recipe->n_parts; k++)
         call->part_width[k] = width_of(problem, recipe->part[k].kind);
@@ -94,16 +148,21 @@ static void add_text(struct eco_gpu_matrix_call *call, const struct eco_problem 
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Is a term a part of x, which kernels read where it is? */
-static bool is_part(const struct eco_gpu_matrix_call *call, int k)
-{
-    const int16_t node = call->term[k].node;
-    return node >= 0 && call->node[node].op == ECO_OP_X;
-}
-
 static bool is_small(const struct eco_gpu_matrix_call *call, int s)
 {
     return s > 0 && s != call->matrix;
+}
+
+/* Can the run go back by chunks? */
+static bool goes_back(const struct eco_gpu_matrix_call *call)
+{
+    return call->by_chunks && call->training && !call->gates_keys;
+}
+
+static bool is_key(int k)
+{
+    return k == ECO_GPU_MATRIX_QUERY || k == ECO_GPU_MATRIX_KEY || k == ECO_GPU_MATRIX_READ ||
+           k == ECO_GPU_MATRIX_OTHER;
 }
 
 /* Reals of a step of a head in the arrays of a slab. */
@@ -113,13 +172,27 @@ static size_t slot_numbers(const struct eco_gpu_matrix_call *call)
     size_t numbers = call->direct ? 0 : V;
     for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
         const size_t width = call->term[k].node >= 0 ? (size_t)call->term[k].width : 0;
-        numbers += is_part(call, k) ? 0 : width;
+        numbers += call->term[k].part < 0 ? width : call->term[k].by < 0 ? 0 : 1;
+        numbers += call->by_chunks && call->gates_keys && is_key(k) ? (size_t)call->K : 0;
         if (call->training && k != ECO_GPU_MATRIX_VALUE)
-            numbers += (size_t)call->blocks * width;
+            numbers += (size_t)call->partials * width;
     }
     for (int s = 0; s < call->states; s++)
         numbers += is_small(call, s) ? (size_t)call->width[s] : 0;
     return numbers + (call->training ? 2 * V : 0);
+}
+
+/* Bytes of pairs and numbers of a chunk's steps. */
+enum {
+    PAIRS_BYTES = 4 * ECO_GPU_MATRIX_LOWER_BYTES +
+                  (ECO_GPU_MATRIX_CHUNK_NUMBERS * ECO_GPU_MATRIX_CHUNK_STEPS + 1) * sizeof(float)
+};
+
+/* Likewise, and of the gradient of S after them. */
+static double chunk_bytes(const struct eco_gpu_matrix_call *call)
+{
+    const double state = (double)call->width[call->matrix] * sizeof(float);
+    return !call->by_chunks ? 0 : PAIRS_BYTES + (goes_back(call) ? state : 0);
 }
 
 double eco_gpu_matrix_room(const struct eco_problem *problem, double most)
@@ -135,12 +208,23 @@ static int32_t slab_of(const struct eco_gpu_matrix_call *call, const struct eco_
     static const double usual = 128 << 20, most_slots = INT32_MAX;
     const double most = eco_gpu_matrix_room(problem, usual);
     const double heads = (double)problem->N * problem->heads,
-                 step = heads * (double)slot_numbers(call) *
-                        (double)eco_type_bytes(eco_type_sum(problem->type)),
+                 numbers = (double)slot_numbers(call) *
+                           (double)eco_type_bytes(eco_type_sum(problem->type)),
+                 step = heads * (numbers + chunk_bytes(call) / ECO_GPU_MATRIX_CHUNK_STEPS),
                  fit = step * problem->T > most ? most / step : problem->T,
                  slots = fit * heads > most_slots ? most_slots / heads : fit;
     const int32_t chunks = (int32_t)(slots / call->chunk);
     return slots >= problem->T ? problem->T : (chunks < 1 ? 1 : chunks) * call->chunk;
+}
+
+bool eco_gpu_matrix_chunks(const struct eco_problem *problem)
+{
+    const struct eco_matrix_rule *const rule = &problem->cell->rule;
+    const bool by_row = rule->decay >= 0 && problem->cell->recipe.kind[rule->decay] == ECO_KIND_KEY;
+    if (problem->type == ECORNN_F64 || problem->key > ECO_GPU_MATRIX_CHUNK_KEYS)
+        return false;
+    /* steps back have more rooms for S if chunks are shorter */
+    return !problem->training || (!by_row && rule->other < 0);
 }
 
 void eco_gpu_matrix_begin(struct eco_gpu_matrix_call *call, const struct eco_layout *layout)
@@ -159,6 +243,10 @@ void eco_gpu_matrix_begin(struct eco_gpu_matrix_call *call, const struct eco_lay
     call->blocks = (call->V + ECO_GPU_MATRIX_COLUMNS - 1) / ECO_GPU_MATRIX_COLUMNS;
     call->chunks = (call->args.T + call->chunk - 1) / call->chunk;
     add_text(call, problem);
+    call->by_chunks = eco_gpu_matrix_chunks(problem) && call->args.T >= LEAST_STEPS &&
+                      (call->chunk == ECO_GPU_MATRIX_CHUNK_STEPS ||
+                       (call->args.T <= call->chunk && call->args.T <= ECO_GPU_MATRIX_CHUNK_STEPS));
+    call->partials = goes_back(call) ? 1 : call->blocks;
     call->steps = slab_of(call, problem);
     call->steps = call->steps < call->args.T ? call->steps : call->args.T;
 }
@@ -204,7 +292,8 @@ static void take_backward(struct eco_gpu_matrix_call *call, struct arena *arena,
     call->dvalue = take(arena, slots, V);
     for (int k = 0; k < ECO_GPU_MATRIX_VALUE; k++)
         if (call->term[k].node >= 0)
-            call->dterm[k] = take(arena, slots * (size_t)call->blocks, (size_t)call->term[k].width);
+            call->dterm[k] =
+                take(arena, slots * (size_t)call->partials, (size_t)call->term[k].width);
     for (int s = 1; s < call->states && call->steps < call->args.T; s++)
         call->dcarried[s] = take(arena, heads, (size_t)call->width[s]);
     call->room =
@@ -213,21 +302,53 @@ static void take_backward(struct eco_gpu_matrix_call *call, struct arena *arena,
         take(arena, (size_t)call->resident * (size_t)call->chunk, ECO_GPU_MATRIX_COLUMNS);
 }
 
+static void take_chunks(struct eco_gpu_matrix_call *call, struct arena *arena, size_t heads)
+{
+    enum { STEPS = ECO_GPU_MATRIX_CHUNK_STEPS, COLUMNS = ECO_GPU_MATRIX_CHUNK_COLUMNS };
+    const size_t chunks = heads * (((size_t)call->steps + STEPS - 1) / STEPS),
+                 lower = ECO_GPU_MATRIX_LOWER_BYTES / sizeof(float);
+    call->asked = take(arena, chunks, lower);
+    if (call->term[ECO_GPU_MATRIX_READ].node >= 0)
+        call->solved = take(arena, chunks, lower);
+    if (call->term[ECO_GPU_MATRIX_OTHER].node >= 0) {
+        call->asked_other = take(arena, chunks, lower);
+        call->heard = take(arena, chunks, lower);
+    }
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS && call->gates_keys; k++)
+        if (call->term[k].node >= 0 && is_key(k))
+            call->gated[k] = (struct eco_gpu_matrix_source){
+                .slots = take(arena, heads * (size_t)call->steps, (size_t)call->K),
+                .width = call->K};
+    if (call->gates_keys)
+        call->chunk_decay = take(arena, chunks, ECO_GPU_MATRIX_CHUNK_KEYS);
+    call->chunk_numbers = take(arena, chunks, (size_t)ECO_GPU_MATRIX_CHUNK_NUMBERS * STEPS);
+    call->chunk_large = take(arena, chunks, 1);
+    call->retries = take(arena, heads, ((size_t)call->V + COLUMNS - 1) / COLUMNS);
+    if (goes_back(call))
+        call->chunk_gradients = take(arena, chunks, (size_t)call->width[call->matrix]);
+}
+
 struct eco_size eco_gpu_matrix_workspace(struct eco_gpu_matrix_call *call,
                                          const struct eco_layout *layout, void *first)
 {
     struct arena arena = arena_of(layout, first);
     const size_t heads = (size_t)call->args.N * (size_t)call->heads,
                  slots = heads * (size_t)call->steps;
-    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
-        if (call->term[k].node >= 0 && !is_part(call, k))
-            call->term[k].slots = take(&arena, slots, (size_t)call->term[k].width);
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
+        struct eco_gpu_matrix_source *const term = &call->term[k];
+        if (term->node >= 0 && term->part < 0)
+            term->slots = take(&arena, slots, (size_t)term->width);
+        if (term->by >= 0)
+            term->times = take(&arena, slots, 1);
+    }
     for (int s = 1; s < call->states; s++) {
         if (call->steps < call->args.T)
             call->carried[s] = take(&arena, heads, (size_t)call->width[s]);
         if (is_small(call, s))
             call->before[s] = take(&arena, slots, (size_t)call->width[s]);
     }
+    if (call->by_chunks)
+        take_chunks(call, &arena, heads);
     if (!call->direct)
         call->o = take(&arena, slots, (size_t)call->V);
     if (call->training)

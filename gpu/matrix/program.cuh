@@ -105,12 +105,14 @@ ECO_DEVICE void evaluate_sum(const call_t &call, const head_step &row,
         row.values[node.at] = b != nullptr ? sum : sum / n;
 }
 
-/* All nodes of a phase.  Parts, states and what is read of S' are there already. */
-ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int phase)
+/* The nodes of a phase; `wanted`: only those.  Parts, states and what is read of S' are there
+ * already. */
+ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int phase, bool wanted = false)
 {
     for (int i = 0; i < call.nodes; i++) {
         const struct eco_gpu_matrix_node &node = call.node[i];
-        if (node.phase != phase || node.op == ECO_OP_X || node.op == ECO_OP_STATE || i == call.out)
+        if (node.phase != phase || node.op == ECO_OP_X || node.op == ECO_OP_STATE ||
+            i == call.out || (wanted && !node.wanted))
             continue;
         if (node.op == ECO_OP_DOT || node.op == ECO_OP_MEAN) {
             evaluate_sum(call, row, node);
@@ -266,13 +268,14 @@ ECO_DEVICE void add_elements(const head_step &row, real *to, const narrow *from,
         to[j] += to_real(from[j]);
 }
 
-/* The parts of x of a step that have an effect. */
-ECO_DEVICE void load_parts(const call_t &call, const head_step &row, int32_t place)
+/* The parts of x of a step that have an effect; `wanted`: only those. */
+ECO_DEVICE void load_parts(const call_t &call, const head_step &row, int32_t place,
+                           bool wanted = false)
 {
     const size_t at = caller_row(call, row.n, place);
     for (int k = 0; k < call.parts; k++) {
         const narrow *from = head_row(call.part[k], at, row.h, call.part_width[k]);
-        if (call.part_node[k] < 0)
+        if (call.part_node[k] < 0 || (wanted && !call.node[call.part_node[k]].wanted))
             continue;
         real *to = values_of(call, row, call.part_node[k]);
         for (int32_t j = row.lane; j < call.part_width[k]; j += WARP)

@@ -14,8 +14,9 @@ struct run {
     const struct eco_gpu_matrix_kernels *kernels;
     const struct eco_problem *problem;
     const struct eco_args *args;
-    size_t real;     /* bytes of a number of sums */
-    int block_bytes; /* of shared memory, at most */
+    size_t real;        /* bytes of a number of sums */
+    size_t block_bytes; /* of shared memory, at most */
+    int version;        /* ten times the compute capability */
     int32_t slab;
 };
 
@@ -55,7 +56,7 @@ static ecornn_status take_parts(struct run *run, const struct eco_gpu *gpu)
     for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
         struct eco_gpu_matrix_source *const term = &call->term[k];
         for (int p = 0; p < call->parts && term->node >= 0 && term->slots == NULL; p++)
-            if (call->part_node[p] == term->node)
+            if (call->part_node[p] == term->part)
                 term->rows = call->part[p];
     }
     return status;
@@ -144,16 +145,151 @@ static ecornn_status launch_forward(struct run *run)
                   (dim3){(unsigned)row_warps(run) * 32, 1, 1}, tile_bytes(run, call->tile));
 }
 
-static ecornn_status launch_backward(const struct run *run)
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+/* Planes of a key: those that are rows of BF16 have one. */
+static int planes_of(const struct run *run)
+{
+    static const int keys[] = {ECO_GPU_MATRIX_QUERY, ECO_GPU_MATRIX_KEY, ECO_GPU_MATRIX_READ};
+    bool exact = run->problem->type == ECORNN_BF16 && !run->call.gates_keys;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        exact = exact && (!has_term(run, keys[i]) || run->call.term[keys[i]].slots == NULL);
+    return exact ? 1 : ECO_GPU_MATRIX_PLANES;
+}
+
+static size_t keys_of(const struct run *run)
+{
+    return run->call.K <= ECO_GPU_MATRIX_CHUNK_KEYS / 2 ? ECO_GPU_MATRIX_CHUNK_KEYS / 2
+                                                        : ECO_GPU_MATRIX_CHUNK_KEYS;
+}
+
+/* Shared memory of keys. */
+static size_t key_bytes(const struct run *run)
+{
+    const size_t tiles = 2 + (size_t)(has_term(run, ECO_GPU_MATRIX_READ) && !run->call.same_key) +
+                         (size_t)has_term(run, ECO_GPU_MATRIX_OTHER);
+    return tiles * ECO_GPU_MATRIX_TILE_BYTES(keys_of(run), (size_t)planes_of(run));
+}
+
+static size_t pairs_bytes(const struct run *run)
+{
+    enum { STEPS = ECO_GPU_MATRIX_CHUNK_STEPS };
+    const size_t pairs = STEPS * ECO_GPU_MATRIX_PAIR_ROW * sizeof(float),
+                 rows = STEPS * keys_of(run) * sizeof(float),
+                 floats = has_term(run, ECO_GPU_MATRIX_READ) ? 4 : 3,
+                 keys = run->call.gates_keys
+                            ? floats * rows +
+                                  ECO_GPU_MATRIX_TILE_BYTES(keys_of(run), ECO_GPU_MATRIX_PLANES)
+                            : key_bytes(run);
+    return (keys < pairs ? pairs : keys) + (has_term(run, ECO_GPU_MATRIX_READ) ? 2 : 1) * pairs +
+           3 * STEPS * sizeof(float);
+}
+
+static size_t chunk_bytes(const struct run *run)
+{
+    enum { STEPS = ECO_GPU_MATRIX_CHUNK_STEPS };
+    const size_t columns = ECO_GPU_MATRIX_CHUNK_COLUMNS * ECO_GPU_MATRIX_PLANES * 2;
+    const size_t of_steps = has_term(run, ECO_GPU_MATRIX_OTHER) ? 2 : 1;
+    return key_bytes(run) + (keys_of(run) + of_steps * STEPS) * columns +
+           ECO_GPU_MATRIX_CHUNK_NUMBERS * STEPS * sizeof(float);
+}
+
+/* Shared memory of gradients_of_chunks: while it sums over columns, and after. */
+static size_t gradient_bytes(const struct run *run)
+{
+    enum { STEPS = ECO_GPU_MATRIX_CHUNK_STEPS, PLANES = ECO_GPU_MATRIX_PLANES };
+    const size_t tile = ECO_GPU_MATRIX_TILE_BYTES(keys_of(run), (size_t)planes_of(run)),
+                 columns = ECO_GPU_MATRIX_CHUNK_COLUMNS * PLANES * 2,
+                 sum = (keys_of(run) + 3 * STEPS) * columns +
+                       (has_term(run, ECO_GPU_MATRIX_READ) ? tile : 0),
+                 finish = 2 * tile + STEPS * STEPS * PLANES * 2 +
+                          3 * STEPS * ECO_GPU_MATRIX_PAIR_ROW * sizeof(float);
+    return ECO_GPU_MATRIX_GRADIENT_NUMBERS * STEPS * sizeof(float) + (sum > finish ? sum : finish);
+}
+
+/* Products go without what few ask for: states of every step, and rows that begin
+ * again with other than 0. */
+static bool by_chunks(const struct run *run)
+{
+    const struct eco_gpu_matrix_call *call = &run->call;
+    const int s = call->matrix;
+    return call->by_chunks && run->version >= 80 && call->args.states[s] == NULL &&
+           !eco_args_begin_elsewhere(run->args, s, call->start[s]) &&
+           pairs_bytes(run) <= run->block_bytes && chunk_bytes(run) <= run->block_bytes;
+}
+
+/* Back, without their gradients, and gates of rows. */
+static bool back_by_chunks(const struct run *run)
+{
+    const struct eco_gpu_matrix_call *call = &run->call;
+    const int s = call->matrix;
+    return by_chunks(run) && call->chunk_gradients != NULL && call->args.dstates[s] == NULL &&
+           call->args.dreset_state[s] == NULL && gradient_bytes(run) <= run->block_bytes;
+}
+
+/* Kernels of chunks: blocks have 64 columns of a head each, or a chunk of a slab. */
+static ecornn_status launch_columns(const struct run *run, const void *const kernels[2][2])
+{
+    enum { COLUMNS = ECO_GPU_MATRIX_CHUNK_COLUMNS };
+    const struct eco_gpu_matrix_call *call = &run->call;
+    const int wide = keys_of(run) == ECO_GPU_MATRIX_CHUNK_KEYS, exact = planes_of(run) == 1;
+    const int64_t heads = (int64_t)call->args.N * call->heads;
+    return launch(run, kernels[wide][!exact], heads * ((call->V + COLUMNS - 1) / COLUMNS),
+                  (dim3){ECO_GPU_MATRIX_CHUNK_THREADS, 1, 1}, chunk_bytes(run));
+}
+
+static ecornn_status launch_each(const struct run *run, const void *kernel, size_t shared)
+{
+    enum { STEPS = ECO_GPU_MATRIX_CHUNK_STEPS };
+    const struct eco_gpu_matrix_call *call = &run->call;
+    const int64_t heads = (int64_t)call->args.N * call->heads;
+    return launch(run, kernel, heads * ((call->steps + STEPS - 1) / STEPS),
+                  (dim3){ECO_GPU_MATRIX_CHUNK_THREADS, 1, 1}, shared);
+}
+
+static ecornn_status launch_pairs(const struct run *run)
+{
+    const int wide = keys_of(run) == ECO_GPU_MATRIX_CHUNK_KEYS, exact = planes_of(run) == 1;
+    return launch_each(run,
+                       run->call.gates_keys ? run->kernels->gated_pairs[wide]
+                                            : run->kernels->pairs[wide][!exact],
+                       pairs_bytes(run));
+}
+
+/* S over the steps of the slab, and what is read of it: by chunks, whose pairs are there, and by
+ * steps where there are none, or numbers too large for products. */
+static ecornn_status launch_states(struct run *run)
+{
+    ecornn_status status = ECORNN_OK;
+    run->call.retry = by_chunks(run);
+    if (run->call.retry)
+        status = launch_columns(run, run->kernels->chunks);
+    return status != ECORNN_OK ? status : launch_forward(run);
+}
+
+static ecornn_status launch_steps_back(const struct run *run)
 {
     const struct eco_gpu_matrix_call *call = &run->call;
     const size_t warps = ((size_t)call->K + 31) / 32;
     const size_t bytes =
         (3 * warps * ECO_GPU_MATRIX_COLUMNS + 3 * ECO_GPU_MATRIX_COLUMNS + warps) * run->real;
-    const int64_t jobs = state_blocks(run);
+    const int64_t jobs = (int64_t)call->args.N * call->heads * call->partials;
     return launch(run, run->kernels->backward[by_row(run)][reads(run)],
                   jobs < call->resident ? jobs : call->resident, (dim3){(unsigned)warps * 32, 1, 1},
                   bytes);
+}
+
+/* The gradients of S and of what its steps read: likewise. */
+static ecornn_status launch_backward(struct run *run)
+{
+    const int wide = keys_of(run) == ECO_GPU_MATRIX_CHUNK_KEYS, exact = planes_of(run) == 1;
+    ecornn_status status = ECORNN_OK;
+    run->call.retry = back_by_chunks(run);
+    if (run->call.retry)
+        status = launch_columns(run, run->kernels->chunks_back);
+    if (run->call.retry && status == ECORNN_OK)
+        status = launch_each(run, run->kernels->gradients[wide][!exact], gradient_bytes(run));
+    return status != ECORNN_OK ? status : launch_steps_back(run);
 }
 
 /* ---- runs of one step ------------------------------------------------------------------------ */
@@ -205,7 +341,7 @@ static bool has_values(const struct run *run)
 {
     bool any = run->call.remembers;
     for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
-        any = any || run->call.term[k].slots != NULL;
+        any = any || run->call.term[k].slots != NULL || run->call.term[k].times != NULL;
     return any;
 }
 
@@ -227,8 +363,10 @@ static ecornn_status slab_values(const struct run *run)
 static ecornn_status slab_forward(struct run *run)
 {
     ecornn_status status = slab_values(run);
+    if (status == ECORNN_OK && by_chunks(run))
+        status = launch_pairs(run);
     if (status == ECORNN_OK)
-        status = launch_forward(run);
+        status = launch_states(run);
     if (status == ECORNN_OK && (!run->call.direct || shows_small(run)))
         status = launch_warps(run, run->kernels->after, false, 1);
     return status;
@@ -238,8 +376,10 @@ static ecornn_status slab_backward(struct run *run)
 {
     ecornn_status status = slab_values(run);
     run->call.again = true;
+    if (status == ECORNN_OK && (back_by_chunks(run) || (by_chunks(run) && !run->call.direct)))
+        status = launch_pairs(run);
     if (status == ECORNN_OK && !run->call.direct)
-        status = launch_forward(run);
+        status = launch_states(run);
     if (status == ECORNN_OK)
         status = launch_warps(run, run->kernels->seed, false, 2);
     if (status == ECORNN_OK)
@@ -290,7 +430,8 @@ ecornn_status eco_gpu_matrix_run(const struct ecornn_plan *plan, const struct ec
                       .problem = &plan->problem,
                       .args = args,
                       .real = eco_type_bytes(layout->sum),
-                      .block_bytes = (int)plan->device->caps.gpu.block_bytes};
+                      .block_bytes = plan->device->caps.gpu.block_bytes,
+                      .version = plan->device->caps.gpu.version};
     (void)tape;
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)

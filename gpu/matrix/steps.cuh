@@ -10,6 +10,8 @@
 
 typedef struct eco_gpu_matrix_call call_t;
 
+extern __shared__ __align__(16) unsigned char shared_bytes[];
+
 ECO_DEVICE int32_t time_at(const call_t &call, int32_t place)
 {
     return call.reverse ? call.args.T - 1 - place : place;

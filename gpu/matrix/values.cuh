@@ -14,8 +14,6 @@
 
 #include "gpu/matrix/program.cuh"
 
-extern __shared__ __align__(16) unsigned char shared_bytes[];
-
 /* The warp's scratch; `times`: 2 with gradients. */
 ECO_DEVICE head_step head_step_of(const call_t &call, int times)
 {
@@ -60,6 +58,8 @@ ECO_DEVICE void store_terms(const call_t &call, const head_step &row, int32_t pl
         if (term.slots != nullptr)
             copy_reals(row, real_at(term.slots, slot, term.width), values_of(call, row, term.node),
                        term.width);
+        if (term.times != nullptr && row.lane == 0)
+            *real_at(term.times, slot, 1) = *values_of(call, row, term.by);
     }
 }
 
@@ -154,8 +154,8 @@ static __global__ void values_of_steps(const __grid_constant__ call_t call)
             continue;
         if (call.remembers)
             enter_step(call, row, place);
-        load_parts(call, row, place);
-        evaluate(call, row, ECO_MATRIX_BEFORE);
+        load_parts(call, row, place, true);
+        evaluate(call, row, ECO_MATRIX_BEFORE, true);
         store_terms(call, row, place);
         if (call.remembers)
             keep_next(call, row);
@@ -238,12 +238,17 @@ ECO_DEVICE void add_dy(const call_t &call, const head_step &row, int32_t place, 
     __syncwarp();
 }
 
-/* All values of a step, and the gradients of what depends on S'. */
-ECO_DEVICE void seed_step(const call_t &call, const head_step &row, int32_t place)
+ECO_DEVICE void clear_gradients(const call_t &call, const head_step &row)
 {
     for (int32_t j = row.lane; j < call.node_values; j += WARP)
         row.values[call.values + j] = 0;
     __syncwarp();
+}
+
+/* All values of a step, and the gradients of what depends on S'. */
+ECO_DEVICE void seed_step(const call_t &call, const head_step &row, int32_t place)
+{
+    clear_gradients(call, row);
     add_dy(call, row, place, gradients_of(call, row, call.y_node));
     if (!call.direct)
         sweep(call, row, ECO_MATRIX_AFTER);
@@ -262,7 +267,7 @@ static __global__ void seed_steps(const __grid_constant__ call_t call)
                gradients_of(call, row, call.out), call.V);
 }
 
-/* Adds the gradients of what the rule reads: those of all blocks of columns, in their order. */
+/* Adds the gradients of what the rule reads: the sums of blocks of columns, in their order. */
 ECO_DEVICE void add_term_gradients(const call_t &call, const head_step &row, int32_t place)
 {
     const size_t slot = slot_of(call, row.n, row.h, place),
@@ -274,7 +279,7 @@ ECO_DEVICE void add_term_gradients(const call_t &call, const head_step &row, int
         real *to = gradients_of(call, row, term.node);
         if (k == ECO_GPU_MATRIX_VALUE)
             add_reals(row, to, real_at(call.dvalue, slot, call.V), call.V);
-        for (int b = 0; k != ECO_GPU_MATRIX_VALUE && b < call.blocks; b++)
+        for (int b = 0; k != ECO_GPU_MATRIX_VALUE && b < call.partials; b++)
             add_reals(row, to, real_at(call.dterm[k], b * slots + slot, term.width), term.width);
         __syncwarp();
     }
@@ -338,7 +343,10 @@ ECO_DEVICE void sweep_step(const call_t &call, const head_step &row, int32_t pla
     const bool counted = is_counted(call, row.n, place);
     if (counted) {
         restore_step(call, row, place);
-        seed_step(call, row, place);
+        if (call.direct)
+            clear_gradients(call, row);
+        else
+            seed_step(call, row, place);
         add_term_gradients(call, row, place);
         if (call.remembers)
             add_dnext(call, row, place);

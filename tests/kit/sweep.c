@@ -466,8 +466,18 @@ static const char *const matrix_option[] = {
     "f64/infer/rev/T1/N4/I1/H70/heads:2/key:20/states/lengths:zero/batch-major/repeat-padding",
     "f32/train/T9/N4/I1/H8/run:4x3/null:dy,dfinal/states",
     "f32/train/T33/N2/I1/H34/heads:1/key:33/states/row-invariant",
+    /* chunks by products: of rows and columns that end within a block, of one plane and of three */
+    "bf16/train/T130/N2/I1/H68/heads:1/key:72/states/resets:5/mask:10/lengths:random/scale:0.5",
+    "bf16/infer/rev/T100/N1/I1/H20/heads:1/key:16/states/batch-major/scale:0.5",
+    "f16/infer/T97/N1/I1/H130/heads:2/key:65/lengths:random/scale:0.5",
 };
 enum { MATRIX_OPTIONS = sizeof matrix_option / sizeof *matrix_option };
+
+static const char *const lone_matrix[] = {
+    "gated-delta/f32/train/T600/N4/I4/H8/memory:250K",    /* fewer threads than the device has */
+    "linear-attention/f32/train/T80/N2/I4/H12/scale:3e6", /* S is too large for products */
+};
+enum { LONE = sizeof lone_matrix / sizeof *lone_matrix };
 
 bool sweep_matrix_cell(int index, char name[64])
 {
@@ -485,7 +495,7 @@ int sweep_matrix_cells(void)
 
 int sweep_matrix_count(void)
 {
-    return sweep_matrix_cells() * MATRIX_OPTIONS + 1 + (tests_all() ? RANDOM : SAMPLE);
+    return sweep_matrix_cells() * MATRIX_OPTIONS + LONE + (tests_all() ? RANDOM : SAMPLE);
 }
 
 /* Sizes around those of vectors, blocks and chunks. */
@@ -515,11 +525,11 @@ static void say_random_matrix(int index, char text[CASE_TEXT])
 void sweep_matrix_text(int index, char text[CASE_TEXT])
 {
     read_own();
-    const int random = index - own.matrices * MATRIX_OPTIONS;
-    if (random == 0) /* room for fewer threads than the device has */
-        snprintf(text, CASE_TEXT, "gated-delta/f32/train/T600/N4/I4/H8/memory:250K");
-    else if (random > 0)
-        say_random_matrix(random - 1, text);
+    const int lone = index - own.matrices * MATRIX_OPTIONS;
+    if (lone >= LONE)
+        say_random_matrix(lone - LONE, text);
+    else if (lone >= 0)
+        snprintf(text, CASE_TEXT, "%s", lone_matrix[lone]);
     else
         snprintf(text, CASE_TEXT, "%s/%s", own.matrix[index / MATRIX_OPTIONS],
                  matrix_option[index % MATRIX_OPTIONS]);

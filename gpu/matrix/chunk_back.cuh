@@ -1,0 +1,142 @@
+/*
+ * Chunks back by products (chunk.cuh), from the last to the first: a block has 64 columns of G, the
+ * gradient of S after a chunk, in registers.  With A' for the transpose of A,
+ *
+ *     e = solved' (asked' dout + ratio_64s k_s G)
+ *     G <- G_64 G + sum of G_t q_t dout_t' + sum of scale_t G_(t-1) b_t e_t'
+ *
+ * e is the gradient of d, and so of v.  G of each chunk is left in memory, so that the gradients of
+ * keys and numbers of all chunks can be computed at once (chunk_gradients.cuh).
+ *
+ * A block that gives up leaves G after its last chunk, from which its head goes by steps.
+ */
+#ifndef ECO_GPU_MATRIX_CHUNK_BACK_CUH
+#define ECO_GPU_MATRIX_CHUNK_BACK_CUH
+
+#include "gpu/matrix/backward.cuh"
+#include "gpu/matrix/chunk.cuh"
+
+ECO_DEVICE real *chunk_gradient_at(const call_t &call, const chunk_place &chunk)
+{
+    return real_at(call.chunk_gradients, chunk.at, matrix_numbers(call));
+}
+
+/* The rows of an array [slots,V], from the first of each_row() on. */
+template <int KEYS>
+ECO_DEVICE row_cursor slots_of(const call_t &call, const chunk_block<KEYS> &own,
+                               const chunk_place &chunk, const void *array)
+{
+    return rows_from(call, array, call.part[0], call.V, chunk, first_step(own));
+}
+
+/* The block's columns of it; 0 for steps that take no part. */
+template <int KEYS>
+ECO_DEVICE void load_slots(const call_t &call, const chunk_block<KEYS> &own,
+                           const chunk_place &chunk, const void *array, planes_sums<2, 2> &d)
+{
+    const row_cursor rows = slots_of(call, own, chunk, array);
+    const int32_t column = first_column(own);
+    each_row(own, d, [&](int t, float x[4]) {
+        load_row_four((const float *)row_of_step(own, rows, t) + column,
+                      takes_part(call, chunk, t) ? call.V - column : 0, x);
+    });
+}
+
+/* e of the steps of a chunk, dout being in planes; it is stored, too. */
+template <int KEYS, int COUNT>
+ECO_DEVICE bool solve_back(const call_t &call, const chunk_block<KEYS> &own,
+                           const chunk_place &chunk, planes_sums<2, 2> &e)
+{
+    const warp_tiles &at = own.tiles;
+    bool large = false;
+    clear_sums(e);
+    add_product<COUNT, PLANES, false, false>(e, own.key, at.row, own.S, at.column, {0, KEYS});
+    scale_steps(e, at.row, own.number[TO_END]);
+    add_lower<true>(own, lower_of(call, call.asked, chunk), own.d, e, false);
+    __syncthreads();
+    if (has_term(call, ECO_GPU_MATRIX_READ)) {
+        large = store_steps(own, own.d, e);
+        add_lower<true>(own, lower_of(call, call.solved, chunk), own.d, e, true);
+        __syncthreads();
+    }
+    const row_cursor rows = slots_of(call, own, chunk, call.dvalue);
+    const int32_t column = first_column(own);
+    each_row(own, e, [&](int t, float x[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            large = large || is_large(x[i]);
+        if (takes_part(call, chunk, t))
+            store_row_four((float *)row_of_step(own, rows, t) + column, call.V - column, x);
+    });
+    return large;
+}
+
+/* G += sum of by_t rows_t d_t^T. */
+template <int KEYS, int COUNT>
+ECO_DEVICE void add_outer(const chunk_block<KEYS> &own, typename chunk_block<KEYS>::state &G,
+                          const planes &rows, planes_sums<2, 2> &d, const float *by)
+{
+    store_planes(own.d, d, own.tiles.row, own.tiles.column, by);
+    __syncthreads();
+    add_to_state<COUNT>(own, G, rows, own.d);
+    __syncthreads();
+}
+
+/* One chunk: the gradient of values, and G before it. */
+template <int KEYS, int COUNT>
+ECO_DEVICE bool chunk_backward(const call_t &call, const chunk_block<KEYS> &own,
+                               const chunk_place &chunk, typename chunk_block<KEYS>::state &G)
+{
+    bool large = call.chunk_large[chunk.at] != 0;
+    planes_sums<2, 2> dout, e;
+    load_chunk<KEYS, COUNT>(call, own, chunk);
+    load_slots(call, own, chunk, call.dout, dout);
+    ask_for_pairs(call, chunk);
+    large |= store_planes(own.S, G, own.row, own.column, nullptr);
+    large |= store_planes(own.d, dout, own.tiles.row, own.tiles.column, nullptr);
+    cp_async_wait_all();
+    __syncthreads();
+    large |= solve_back<KEYS, COUNT>(call, own, chunk, e);
+    const float all = own.number[AFTER][STEPS - 1];
+    each_pair(G, own.row, own.column, [&](int, int, float &x, float &y) { x *= all, y *= all; });
+    load_slots(call, own, chunk, call.dout, dout); /* no room for it meanwhile */
+    add_outer<KEYS, COUNT>(own, G, own.query, dout, own.number[AFTER]);
+    if (has_term(call, ECO_GPU_MATRIX_READ)) {
+        scale_steps(e, own.tiles.row, own.number[SCALE]);
+        add_outer<KEYS, COUNT>(own, G, own.read, e, own.number[BEFORE]);
+    }
+    return large;
+}
+
+template <int KEYS, int COUNT>
+static __global__ void __launch_bounds__(CHUNK_THREADS, COUNT == 1 ? 2 : 1)
+    chunks_backward(const __grid_constant__ call_t call)
+{
+#if __CUDA_ARCH__ >= 800
+    const chunk_block<KEYS> own = chunk_block_of<KEYS, COUNT>(call);
+    const int s = call.matrix;
+    const size_t numbers = matrix_numbers(call), head = head_of(call, own.n, own.h);
+    const bool last = call.first + call.steps == call.args.T;
+    bool large = false;
+    typename chunk_block<KEYS>::state G;
+    load_state_columns(
+        call, own, G, real_at(last ? final_gradient(call, s) : call.dcarried[s], head, numbers), 0);
+    for (int32_t c = slab_chunks(call) - 1; c >= 0 && !large; c--) {
+        const chunk_place chunk = chunk_at(call, own.n, own.h, c);
+        store_state_columns(call, own, G, chunk_gradient_at(call, chunk));
+        large = __syncthreads_or(chunk_backward<KEYS, COUNT>(call, own, chunk, G)) != 0;
+    }
+    bool end = false;
+    each_pair(G, own.row, own.column,
+              [&](int, int, float &x, float &y) { end = end || is_large(x) || is_large(y); });
+    large = __syncthreads_or(large || end) != 0;
+    if (threadIdx.x == 0)
+        call.retries[blockIdx.x] = large;
+    if (!large)
+        store_state_columns(
+            call, own, G,
+            real_at(call.first == 0 ? initial_gradient(call, s) : call.dcarried[s], head, numbers));
+#endif
+}
+
+#endif /* ECO_GPU_MATRIX_CHUNK_BACK_CUH */

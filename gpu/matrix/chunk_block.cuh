@@ -1,0 +1,297 @@
+/*
+ * A block that goes through the chunks of a head with 64 columns of S, or of its gradient, in
+ * registers: the places of its warps, and its rows in memory.
+ */
+#ifndef ECO_GPU_MATRIX_CHUNK_BLOCK_CUH
+#define ECO_GPU_MATRIX_CHUNK_BLOCK_CUH
+
+#include "gpu/matrix/pairs.cuh"
+
+/* A block's 64 columns of a head.  Warps have 16 or 32 rows of S and 32 columns each. */
+template <int KEYS> struct chunk_block {
+    enum { TALL = KEYS / 4 / FRAGMENT, WIDE = 4 };
+    typedef planes_sums<TALL, WIDE> state;
+    int32_t n, h, b;
+    int row[TALL], column; /* of S, of the warp */
+    warp_tiles tiles;      /* of products of steps */
+    planes S, query, read, key, other, d, u;
+    float *number[CHUNK_NUMBERS]; /* [STEPS] */
+};
+
+template <int KEYS> ECO_DEVICE void place_state_warp(chunk_block<KEYS> &own)
+{
+    const int warp = (int)threadIdx.x / WARP;
+#pragma unroll
+    for (int i = 0; i < chunk_block<KEYS>::TALL; i++)
+        own.row[i] = (warp & 3) * KEYS / 4 + i * FRAGMENT;
+    own.column = (warp >> 2) * BLOCK / 2;
+    own.tiles = tiles_of_warp();
+}
+
+template <int KEYS, int COUNT> ECO_DEVICE chunk_block<KEYS> chunk_block_of(const call_t &call)
+{
+    enum { TILE = ECO_GPU_MATRIX_TILE_BYTES(KEYS, COUNT) };
+    const int32_t blocks = (call.V + BLOCK - 1) / BLOCK;
+    chunk_block<KEYS> own;
+    own.b = (int32_t)(blockIdx.x % (unsigned)blocks);
+    own.h = (int32_t)(blockIdx.x / (unsigned)blocks % (unsigned)call.heads);
+    own.n = (int32_t)(blockIdx.x / (unsigned)blocks / (unsigned)call.heads);
+    place_state_warp(own);
+    const bool others = has_term(call, ECO_GPU_MATRIX_OTHER);
+    unsigned char *at = shared_bytes;
+    own.S = planes_of(at, KEYS, BLOCK);
+    own.d = planes_of(at += KEYS * BLOCK * 2 * PLANES, STEPS, BLOCK);
+    own.u = planes_of(at += STEPS * BLOCK * 2 * PLANES, STEPS, BLOCK);
+    own.query = planes_of(at += others ? STEPS * BLOCK * 2 * PLANES : 0, STEPS, KEYS);
+    own.key = planes_of(at += TILE, STEPS, KEYS);
+    own.read = call.same_key || !has_term(call, ECO_GPU_MATRIX_READ)
+                   ? own.key
+                   : planes_of(at += TILE, STEPS, KEYS);
+    own.other = planes_of(at += TILE, STEPS, KEYS);
+    at += others ? TILE : 0;
+    for (int k = 0; k < CHUNK_NUMBERS; k++)
+        own.number[k] = (float *)at + k * STEPS;
+    return own;
+}
+
+/* Calls f(row, column, a pair of neighbours) for a warp's sums; rows and columns are the block's.
+ */
+template <int TALL, int WIDE, typename F>
+ECO_DEVICE void each_pair(planes_sums<TALL, WIDE> &d, const int (&row)[TALL], int column,
+                          const F &f)
+{
+    const int lane = (int)threadIdx.x % WARP;
+#pragma unroll
+    for (int i = 0; i < TALL; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int j = 0; j < WIDE; j++)
+                f(row[i] + lane / 4 + half * 8, column + j * GROUP_SIZE + lane % 4 * 2,
+                  d.at[i][j][half * 2], d.at[i][j][half * 2 + 1]);
+}
+
+/* Two neighbours of a row, of which so many are there; the others are 0. */
+ECO_DEVICE float2 load_two(const real *from, int32_t there)
+{
+    if (there >= 2 && (uintptr_t)from % sizeof(float2) == 0)
+        return *(const float2 *)from;
+    return make_float2(there > 0 ? (float)from[0] : 0, there > 1 ? (float)from[1] : 0);
+}
+
+ECO_DEVICE void store_two(real *to, int32_t there, float x, float y)
+{
+    if (there >= 2 && (uintptr_t)to % sizeof(float2) == 0) {
+        *(float2 *)to = make_float2(x, y);
+        return;
+    }
+    if (there > 0)
+        to[0] = x;
+    if (there > 1)
+        to[1] = y;
+}
+
+/* Columns of S of a matrix [K,V] in memory; NULL: of `missing`. */
+template <int KEYS>
+ECO_DEVICE void load_state_columns(const call_t &call, const chunk_block<KEYS> &own,
+                                   typename chunk_block<KEYS>::state &S, const real *from,
+                                   float missing)
+{
+    each_pair(S, own.row, own.column, [&](int i, int c, float &x, float &y) {
+        const int32_t column = own.b * BLOCK + c, there = i < call.K ? call.V - column : 0;
+        const float2 pair = from != nullptr
+                                ? load_two(from + (size_t)i * call.V + column, there)
+                                : make_float2(there > 0 ? missing : 0, there > 1 ? missing : 0);
+        x = pair.x;
+        y = pair.y;
+    });
+}
+
+template <int KEYS>
+ECO_DEVICE void store_state_columns(const call_t &call, const chunk_block<KEYS> &own,
+                                    typename chunk_block<KEYS>::state &S, real *to)
+{
+    each_pair(S, own.row, own.column, [&](int i, int c, float &x, float &y) {
+        const int32_t column = own.b * BLOCK + c;
+        if (to != nullptr && i < call.K)
+            store_two(to + (size_t)i * call.V + column, call.V - column, x, y);
+    });
+}
+
+/* Calls f(step, four numbers) for the rows of a warp's sums of steps: the columns of its lane, the
+ * next, and both 8 further. */
+template <int KEYS, typename F>
+ECO_DEVICE void each_row(const chunk_block<KEYS> &own, planes_sums<2, 2> &d, const F &f)
+{
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float x[4] = {d.at[i][0][2 * half], d.at[i][0][2 * half + 1], d.at[i][1][2 * half],
+                          d.at[i][1][2 * half + 1]};
+            f(own.tiles.row[i] + own.tiles.lane_row + half * 8, x);
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                d.at[i][e / 2][2 * half + e % 2] = x[e];
+        }
+}
+
+/* The first column of a lane, in [V]. */
+template <int KEYS> ECO_DEVICE int32_t first_column(const chunk_block<KEYS> &own)
+{
+    return own.b * BLOCK + own.tiles.column + own.tiles.lane_column;
+}
+
+/* Four numbers of a row as each_row() has them, of which `left` columns are there. */
+template <typename type> ECO_DEVICE void load_row_four(const type *from, int32_t left, float x[4])
+{
+    struct alignas(2 * sizeof(type)) pair {
+        type at[2];
+    };
+    const bool whole = (uintptr_t)from % sizeof(pair) == 0;
+#pragma unroll
+    for (int j = 0; j < 4; j += 2) {
+        const int at = j * GROUP_SIZE / 2;
+        if (whole && at + 1 < left) {
+            const pair two = *(const pair *)(from + at);
+            x[j] = float_of(two.at[0]), x[j + 1] = float_of(two.at[1]);
+            continue;
+        }
+        x[j] = at < left ? float_of(from[at]) : 0;
+        x[j + 1] = at + 1 < left ? float_of(from[at + 1]) : 0;
+    }
+}
+
+template <typename type> ECO_DEVICE void store_row_four(type *to, int32_t left, const float x[4])
+{
+    struct alignas(2 * sizeof(type)) pair {
+        type at[2];
+    };
+    const bool whole = (uintptr_t)to % sizeof(pair) == 0;
+#pragma unroll
+    for (int j = 0; j < 4; j += 2) {
+        const int at = j * GROUP_SIZE / 2;
+        const pair two = {{narrow_of(x[j], to), narrow_of(x[j + 1], to)}};
+        if (whole && at + 1 < left) {
+            *(pair *)(to + at) = two;
+            continue;
+        }
+        if (at < left)
+            to[at] = two.at[0];
+        if (at + 1 < left)
+            to[at + 1] = two.at[1];
+    }
+}
+
+/* The first row of each_row(). */
+template <int KEYS> ECO_DEVICE int32_t first_step(const chunk_block<KEYS> &own)
+{
+    return own.tiles.row[0] + own.tiles.lane_row;
+}
+
+/* The row of a step, of a cursor at the first. */
+template <int KEYS>
+ECO_DEVICE unsigned char *row_of_step(const chunk_block<KEYS> &own, const row_cursor &rows, int t)
+{
+    return rows.at + (t - first_step(own)) * rows.step;
+}
+
+/* Values of steps; 0 where one takes no part, and past V. */
+template <int KEYS>
+ECO_DEVICE void load_values(const call_t &call, const chunk_block<KEYS> &own,
+                            const chunk_place &chunk, planes_sums<2, 2> &v)
+{
+    const struct eco_gpu_matrix_source &term = call.term[ECO_GPU_MATRIX_VALUE];
+    const int32_t column = first_column(own);
+    const row_cursor rows = rows_of_term(call, term, chunk, first_step(own)),
+                     times = rows_from(call, term.times, term.rows, 1, chunk, first_step(own));
+    each_row(own, v, [&](int t, float x[4]) {
+        const int32_t left = takes_part(call, chunk, t) ? call.V - column : 0;
+        const float by =
+            term.times != nullptr && left > 0 ? *(const float *)row_of_step(own, times, t) : 1;
+        if (term.slots != nullptr)
+            load_row_four((const float *)row_of_step(own, rows, t) + column, left, x);
+        else
+            load_row_four((const narrow *)row_of_step(own, rows, t) + column, left, x);
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            x[e] *= by;
+    });
+}
+
+/* Stores a warp's sums in planes, times by of their row unless it is NULL. */
+template <int TALL, int WIDE>
+ECO_DEVICE bool store_planes(const planes &to, const planes_sums<TALL, WIDE> &d,
+                             const int (&row)[TALL], int column, const float *by)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    bool large = false;
+#pragma unroll
+    for (int i = 0; i < TALL; i++) {
+        const unsigned first =
+            group_of(to, 0, row[i] + lane / 4, column / GROUP_SIZE) + lane % 4 * sizeof(unsigned);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const float times = by != nullptr ? by[row[i] + lane / 4 + half * 8] : 1;
+#pragma unroll
+            for (int j = 0; j < WIDE; j++) {
+                const float x = d.at[i][j][half * 2], y = d.at[i][j][half * 2 + 1];
+                const split_pair pair = split(times * x, times * y);
+                large = large || is_large(x) || is_large(y);
+#pragma unroll
+                for (int p = 0; p < PLANES; p++)
+                    *(unsigned *)(shared_bytes + groups_on(first, j) + half * 8 * to.row_bytes +
+                                  p * to.plane_bytes) = pair.plane[p];
+            }
+        }
+    }
+    return large;
+}
+
+/* x = by_t x, of rows of steps. */
+template <int TALL, int WIDE>
+ECO_DEVICE void scale_steps(planes_sums<TALL, WIDE> &x, const int (&row)[TALL], const float *by)
+{
+    each_pair(x, row, 0, [&](int t, int, float &a, float &b) { a *= by[t], b *= by[t]; });
+}
+
+/* x += lower, or its transpose, times planes of steps; `from_0`: without what x was. */
+template <bool TURNED = false, int KEYS>
+ECO_DEVICE void add_lower(const chunk_block<KEYS> &own, const void *lower, const planes &from,
+                          planes_sums<2, 2> &x, bool from_0)
+{
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        planes_sums<1, 2> sum;
+        clear_sums(sum);
+        if (!from_0)
+            copy_sums(sum, 0, x, i);
+        multiply_lower<PLANES, TURNED>(sum, lower, own.tiles.tile[i], from, own.tiles.column);
+        copy_sums(x, i, sum, 0);
+    }
+}
+
+template <int KEYS>
+ECO_DEVICE bool store_steps(const chunk_block<KEYS> &own, const planes &to, planes_sums<2, 2> &x)
+{
+    const bool large = store_planes(to, x, own.tiles.row, own.tiles.column, nullptr);
+    __syncthreads();
+    return large;
+}
+
+/* S += sum of rows_t^T d_t, of planes; 16 rows at a time, for which there are registers. */
+template <int COUNT, int KEYS>
+ECO_DEVICE void add_to_state(const chunk_block<KEYS> &own, typename chunk_block<KEYS>::state &S,
+                             const planes &rows, const planes &d)
+{
+#pragma unroll
+    for (int i = 0; i < chunk_block<KEYS>::TALL; i++) {
+        const int row[1] = {own.row[i]};
+        planes_sums<1, chunk_block<KEYS>::WIDE> sum;
+        copy_sums(sum, 0, S, i);
+        add_product<COUNT, PLANES, true, false>(sum, rows, row, d, own.column, {0, STEPS});
+        copy_sums(S, i, sum, 0);
+    }
+}
+
+#endif /* ECO_GPU_MATRIX_CHUNK_BLOCK_CUH */
