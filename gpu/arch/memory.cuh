@@ -54,7 +54,7 @@ ECO_DEVICE uint4 load_16_if(bool wanted, const void *p)
     return v;
 }
 
-/* Loads a word into the L1 that nobody waits for. */
+/* Starts a load into the L1 without waiting for it. */
 ECO_DEVICE void load_ahead(const void *p)
 {
     asm volatile("{ .reg .u32 unused; ld.global.ca.u32 unused, [%0]; }" : : "l"(p));
@@ -66,12 +66,6 @@ ECO_DEVICE float load_constant(const float *p)
     float v;
     asm("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(p));
     return v;
-}
-
-/* Asks the L2 for a line that is read later. */
-ECO_DEVICE void prefetch(const void *p)
-{
-    asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
 }
 
 ECO_DEVICE void store_relaxed_if(bool wanted, void *p, unsigned short bits)

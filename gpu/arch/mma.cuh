@@ -56,7 +56,7 @@ LOAD_MATRICES(load_matrices_transposed, ".trans")
 ECO_DEVICE unsigned transpose_matrix(unsigned a)
 {
     unsigned d;
-    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(d) : "r"(a));
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(d) : "r"(a));
     return d;
 }
 

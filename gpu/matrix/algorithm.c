@@ -47,12 +47,24 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
                : force_refuses(problem);
 }
 
-/* S is kept before each chunk: before every K-th step if that is asked for. */
-static int32_t chunk_of(const struct eco_problem *problem)
+/* Does the device have what training by chunks needs?  Its kernel for gradients has the most shared
+ * memory; with keys of one plane each it needs less (run.c counts exactly). */
+static bool goes_by_chunks(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const int32_t USUAL = eco_gpu_matrix_chunks(problem) ? ECO_GPU_MATRIX_CHUNK_STEPS : 32;
+    enum { WIDE = 64, BYTES = 128 << 10, WIDE_BYTES = 176 << 10, LESS = 32 << 10 };
+    const size_t all = problem->key > WIDE ? WIDE_BYTES : BYTES,
+                 need = problem->type == ECORNN_BF16 ? all - LESS : all;
+    return eco_gpu_matrix_chunks(problem) &&
+           (!problem->training || (caps->gpu.version >= 80 && need <= caps->gpu.block_bytes));
+}
+
+/* S is kept before each chunk: before every K-th step if that is asked for. */
+static int32_t chunk_of(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    enum { STEPS = 32 }; /* where a run goes by steps */
     const struct eco_saving *saving = &problem->saving;
-    const int32_t every = saving->policy == ECO_SAVE_ALL ? USUAL : saving->every,
+    const int32_t usual = goes_by_chunks(problem, caps) ? ECO_GPU_MATRIX_CHUNK_STEPS : STEPS,
+                  every = saving->policy == ECO_SAVE_ALL ? usual : saving->every,
                   most = every < ECO_GPU_MATRIX_CHUNK ? every : ECO_GPU_MATRIX_CHUNK,
                   asked = eco_step_asked(problem, false), chunk = asked > 0 ? asked : most;
     return problem->T < chunk ? problem->T : chunk;
@@ -63,11 +75,24 @@ static size_t bytes_or_most(struct eco_size bytes)
     return bytes.overflow ? SIZE_MAX : bytes.value;
 }
 
+/* Whether a run goes by chunks depends on its T, and so do its arrays: the workspace has room for
+ * any shorter run, of those that go by steps and of those that go by chunks. */
 static void sizes(struct eco_layout *layout)
 {
+    const int32_t chunk = layout->request.chunk, T = layout->T,
+                  most = chunk < ECO_GPU_MATRIX_CHUNK_STEPS ? chunk : ECO_GPU_MATRIX_CHUNK_STEPS,
+                  tried[] = {T, ECO_GPU_MATRIX_CHUNK_LEAST - 1, most};
     struct eco_gpu_matrix_call call;
+    layout->workspace_bytes = 0;
+    for (size_t k = 0; k < sizeof tried / sizeof *tried; k++) {
+        struct eco_layout run = *layout;
+        run.T = tried[k] < T ? tried[k] : T;
+        eco_gpu_matrix_begin(&call, &run);
+        const size_t bytes = bytes_or_most(eco_gpu_matrix_workspace(&call, &run, NULL));
+        if (bytes > layout->workspace_bytes)
+            layout->workspace_bytes = bytes;
+    }
     eco_gpu_matrix_begin(&call, layout);
-    layout->workspace_bytes = bytes_or_most(eco_gpu_matrix_workspace(&call, layout, NULL));
     layout->reserve_bytes =
         layout->training ? bytes_or_most(eco_gpu_matrix_reserve(&call, layout, NULL)) : 0;
 }
@@ -79,7 +104,7 @@ static int32_t resident_of(const struct eco_problem *problem, const struct eco_c
     static const double usual = 256 << 20;
     const double room = eco_gpu_matrix_room(problem, usual);
     const int32_t rows = (problem->key + 31) / 32 * 32;
-    const double block = (double)chunk_of(problem) * rows * ECO_GPU_MATRIX_COLUMNS *
+    const double block = (double)chunk_of(problem, caps) * rows * ECO_GPU_MATRIX_COLUMNS *
                          (double)eco_type_bytes(eco_type_sum(problem->type)),
                  most = (double)caps->threads * OF_A_MULTIPROCESSOR,
                  fit = room / block < 1 ? 1 : room / block,
@@ -96,8 +121,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     *request = (struct eco_layout_request){.plain = true,
                                            .sizes = sizes,
                                            .gpu.resident = resident_of(problem, caps),
-                                           .chunk = chunk_of(problem),
-                                           .chunk_backward = chunk_of(problem)};
+                                           .chunk = chunk_of(problem, caps),
+                                           .chunk_backward = chunk_of(problem, caps)};
 }
 
 /* Seconds: a step of all heads is bound by arithmetic, or, with few heads, by its own latency. */
@@ -117,8 +142,12 @@ static void prepare(const struct ecornn_plan *plan)
 
 static void describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
-    eco_text_add(text, "S in registers, by blocks of %d columns; kept before every %d steps\n",
-                 ECO_GPU_MATRIX_COLUMNS, (int)plan->request.chunk);
+    if (plan->request.chunk == ECO_GPU_MATRIX_CHUNK_STEPS && eco_gpu_matrix_chunks(&plan->problem))
+        eco_text_add(text, "S in registers, %d steps at once, by blocks of %d columns\n",
+                     ECO_GPU_MATRIX_CHUNK_STEPS, ECO_GPU_MATRIX_CHUNK_COLUMNS);
+    else
+        eco_text_add(text, "S in registers, by blocks of %d columns; kept before every %d steps\n",
+                     ECO_GPU_MATRIX_COLUMNS, (int)plan->request.chunk);
 }
 
 const struct eco_gpu_family eco_family_matrix = {{.name = "matrix",

@@ -30,6 +30,7 @@ enum {
 /* Chunks by products (chunk.cuh). */
 enum {
     ECO_GPU_MATRIX_CHUNK_STEPS = 64,
+    ECO_GPU_MATRIX_CHUNK_LEAST = 32,   /* steps of a run */
     ECO_GPU_MATRIX_CHUNK_COLUMNS = 64, /* of S in a block */
     ECO_GPU_MATRIX_CHUNK_THREADS = 256,
     ECO_GPU_MATRIX_CHUNK_KEYS = 128,  /* at most */

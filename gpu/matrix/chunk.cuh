@@ -122,7 +122,7 @@ template <int KEYS, int COUNT>
 ECO_DEVICE void ask_for_next(const call_t &call, const chunk_block<KEYS> &own,
                              const chunk_place &chunk)
 {
-    enum { LINE = 128, BYTES = COUNT == 1 ? 2 : 4 };
+    enum { LINE = 128 };
     static const int terms[] = {ECO_GPU_MATRIX_QUERY, ECO_GPU_MATRIX_KEY, ECO_GPU_MATRIX_READ,
                                 ECO_GPU_MATRIX_VALUE};
     const int k = terms[threadIdx.x / STEPS];
@@ -133,8 +133,9 @@ ECO_DEVICE void ask_for_next(const call_t &call, const chunk_block<KEYS> &own,
                   width = k == ECO_GPU_MATRIX_VALUE ? BLOCK : call.K;
     if (term.node < 0 || term.width < first + width || !takes_part(call, chunk, t))
         return;
-    const unsigned char *row = rows_of_term(call, term, chunk, t).at + first * BYTES;
-    for (int byte = 0; byte < width * BYTES; byte += LINE)
+    const int32_t bytes = term.slots != nullptr ? sizeof(float) : sizeof(narrow);
+    const unsigned char *row = rows_of_term(call, term, chunk, t).at + first * bytes;
+    for (int byte = 0; byte < width * bytes; byte += LINE)
         prefetch_l2_if(true, row + byte);
 }
 

@@ -99,7 +99,7 @@ ECO_DEVICE bool chunk_backward(const call_t &call, const chunk_block<KEYS> &own,
     large |= solve_back<KEYS, COUNT>(call, own, chunk, e);
     const float all = own.number[AFTER][STEPS - 1];
     each_pair(G, own.row, own.column, [&](int, int, float &x, float &y) { x *= all, y *= all; });
-    load_slots(call, own, chunk, call.dout, dout); /* no room for it meanwhile */
+    load_slots(call, own, chunk, call.dout, dout); /* again: there are too few registers */
     add_outer<KEYS, COUNT>(own, G, own.query, dout, own.number[AFTER]);
     if (has_term(call, ECO_GPU_MATRIX_READ)) {
         scale_steps(e, own.tiles.row, own.number[SCALE]);

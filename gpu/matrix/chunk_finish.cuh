@@ -179,8 +179,8 @@ ECO_DEVICE bool store_keys(const call_t &call, const chunk_place &chunk, int k,
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Thread s goes back over column s of the gradients of ratios, leaving those times ratio_(t-1)s in
- * `asked`; another, over those of G_t, leaving these. */
+/* Thread s goes back over column s of the gradients of ratios, and leaves them times ratio_(t-1)s
+ * in share.asked.  One more thread goes back over the gradients of G_t, in share.dafter. */
 ECO_DEVICE void gradients_of_ratios(const finish_share &share, bool reads)
 {
     const pairs_share &of = share.pairs;
@@ -267,6 +267,7 @@ ECO_DEVICE bool finish_heard(const call_t &call, const chunk_place &chunk,
         cp_async_wait_all();
         __syncthreads();
     }
+    __syncwarp();
     dot_rows<COUNT>(share, DOT_READ, sum.dread, of.read, column);
     weigh_pairs<KEYS, COUNT>(share, sum.dheard, of.read, {of.heard, of.scale, share.heard});
     __syncthreads();

@@ -52,7 +52,7 @@ ECO_DEVICE bool takes_part(const call_t &call, const chunk_place &chunk, int32_t
     return place < call.first + call.steps && is_counted(call, chunk.n, place);
 }
 
-/* A number so large that products of it may not be finite; or it is not. */
+/* Is x so large that its products may overflow, or not finite itself? */
 ECO_DEVICE bool is_large(float x)
 {
     return !(fabsf(x) < 0x1p64f);

@@ -10,7 +10,7 @@
 #ifndef ECO_GPU_MATRIX_DECODE_CUH
 #define ECO_GPU_MATRIX_DECODE_CUH
 
-#include "gpu/arch/memory.cuh"
+#include "gpu/arch/cp_async.cuh"
 #include "gpu/matrix/forward.cuh"
 
 /* Columns of S of the thread's team, of which `done` blocks are done. */
@@ -42,7 +42,7 @@ ECO_DEVICE void ask_for_columns(const call_t &call, const place_in_state &at, co
         const int32_t i = at.warp * ROWS + k / OF_ROW,
                       j = at.column - at.lane + k % OF_ROW * SECTOR;
         if (i < call.K && j < call.V)
-            prefetch(from + (size_t)i * call.V + j);
+            prefetch_l2_if(true, from + (size_t)i * call.V + j);
     }
 }
 

@@ -220,7 +220,7 @@ ECO_DEVICE bool store_gated_readers(const call_t &call, const chunk_place &chunk
     return large || is_large(ratio);
 }
 
-/* Pairs of what reads, and of a key, of steps of two halves. */
+/* Pairs of a reader in one half of a block of steps and a key in the other. */
 template <int KEYS>
 ECO_DEVICE void meet_far(const gates_share &share, const float *reader, bool before, float *to,
                          const float *by)

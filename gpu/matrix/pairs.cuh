@@ -128,7 +128,7 @@ ECO_DEVICE void solve_below(const pairs_share &share)
         }
 }
 
-/* The fragments of a lower triangle, from shared memory; less: 1 without its diagonal. */
+/* The fragments of a lower triangle, from shared memory; less: 1 leaves out the diagonal. */
 ECO_DEVICE void store_lower(void *to, const float *from, int less = 0)
 {
     const warp_tiles at = tiles_of_warp();
@@ -150,7 +150,7 @@ ECO_DEVICE void store_lower(void *to, const float *from, int less = 0)
     }
 }
 
-/* Has a triangle a large number?  `less`: 1 without its diagonal. */
+/* Has a triangle a large number?  `less`: 1 leaves out the diagonal. */
 ECO_DEVICE bool any_is_large(const float *pairs, int less)
 {
     bool large = false;

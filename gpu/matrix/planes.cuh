@@ -4,7 +4,7 @@
  * 2^-24 are left out.  A number that is BF16 itself needs one plane.
  *
  * A matrix of planes is in shared memory, by rows of 64 or 128 numbers.  Eight numbers of a row, a
- * group, stay together; which group is where changes from row to row, so that a fragment's eight
+ * group, stay together; groups are permuted from row to row, so that a fragment's eight
  * rows are in different banks.
  */
 #ifndef ECO_GPU_MATRIX_PLANES_CUH
@@ -41,11 +41,6 @@ struct planes {
 ECO_DEVICE planes planes_of(unsigned char *at, int rows, int columns)
 {
     return {(unsigned)(at - shared_bytes), columns * 2, rows * columns * 2};
-}
-
-ECO_DEVICE int plane_bytes(int rows, int columns)
-{
-    return rows * columns * 2;
 }
 
 /* The place of a group of a row of a plane. */

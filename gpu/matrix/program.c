@@ -6,7 +6,6 @@
 #include "common/mark.h"
 
 enum { NONE = -1 };
-enum { LEAST_STEPS = 32 }; /* of a run by chunks */
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
@@ -221,7 +220,8 @@ bool eco_gpu_matrix_chunks(const struct eco_problem *problem)
 {
     const struct eco_matrix_rule *const rule = &problem->cell->rule;
     const bool by_row = rule->decay >= 0 && problem->cell->recipe.kind[rule->decay] == ECO_KIND_KEY;
-    if (problem->type == ECORNN_F64 || problem->key > ECO_GPU_MATRIX_CHUNK_KEYS)
+    if (problem->type == ECORNN_F64 || problem->key > ECO_GPU_MATRIX_CHUNK_KEYS ||
+        problem->row_invariant)
         return false;
     /* steps back have more rooms for S if chunks are shorter */
     return !problem->training || (!by_row && rule->other < 0);
@@ -243,7 +243,8 @@ void eco_gpu_matrix_begin(struct eco_gpu_matrix_call *call, const struct eco_lay
     call->blocks = (call->V + ECO_GPU_MATRIX_COLUMNS - 1) / ECO_GPU_MATRIX_COLUMNS;
     call->chunks = (call->args.T + call->chunk - 1) / call->chunk;
     add_text(call, problem);
-    call->by_chunks = eco_gpu_matrix_chunks(problem) && call->args.T >= LEAST_STEPS &&
+    call->by_chunks = eco_gpu_matrix_chunks(problem) &&
+                      call->args.T >= ECO_GPU_MATRIX_CHUNK_LEAST &&
                       (call->chunk == ECO_GPU_MATRIX_CHUNK_STEPS ||
                        (call->args.T <= call->chunk && call->args.T <= ECO_GPU_MATRIX_CHUNK_STEPS));
     call->partials = goes_back(call) ? 1 : call->blocks;

@@ -9,6 +9,9 @@
 #include "gpu/device/device.h"
 #include "gpu/matrix/matrix.h"
 
+/* Shared memory of a block that no device lacks. */
+enum { USUAL_BYTES = 48 << 10 };
+
 struct run {
     struct eco_gpu_matrix_call call;
     const struct eco_gpu_matrix_kernels *kernels;
@@ -67,14 +70,14 @@ static ecornn_status take_parts(struct run *run, const struct eco_gpu *gpu)
 static ecornn_status launch(const struct run *run, const void *kernel, int64_t blocks, dim3 threads,
                             size_t shared)
 {
-    enum { USUAL = 48 << 10 };
     void *argument[] = {(void *)(uintptr_t)&run->call};
     ecornn_status status = ECORNN_OK;
     if (blocks == 0)
         return ECORNN_OK;
-    if (shared > USUAL)
+    if (shared > USUAL_BYTES) /* a limit of the kernel's, so it is the same in all threads */
         status = ECO_CUDA(
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 (int)(shared > run->block_bytes ? shared : run->block_bytes)));
     return status != ECORNN_OK
                ? status
                : ECO_CUDA(cudaLaunchKernel(kernel, (dim3){(unsigned)blocks, 1, 1}, threads,
@@ -207,7 +210,7 @@ static size_t gradient_bytes(const struct run *run)
     return ECO_GPU_MATRIX_GRADIENT_NUMBERS * STEPS * sizeof(float) + (sum > finish ? sum : finish);
 }
 
-/* Products go without what few ask for: states of every step, and rows that begin
+/* Chunks do not support what few ask for: states of every step, and rows that begin
  * again with other than 0. */
 static bool by_chunks(const struct run *run)
 {
@@ -218,7 +221,7 @@ static bool by_chunks(const struct run *run)
            pairs_bytes(run) <= run->block_bytes && chunk_bytes(run) <= run->block_bytes;
 }
 
-/* Back, without their gradients, and gates of rows. */
+/* Back, they do not support gradients of those, nor gates of rows. */
 static bool back_by_chunks(const struct run *run)
 {
     const struct eco_gpu_matrix_call *call = &run->call;
@@ -430,7 +433,9 @@ ecornn_status eco_gpu_matrix_run(const struct ecornn_plan *plan, const struct ec
                       .problem = &plan->problem,
                       .args = args,
                       .real = eco_type_bytes(layout->sum),
-                      .block_bytes = plan->device->caps.gpu.block_bytes,
+                      .block_bytes = plan->device->caps.gpu.block_bytes > 0
+                                         ? plan->device->caps.gpu.block_bytes
+                                         : USUAL_BYTES,
                       .version = plan->device->caps.gpu.version};
     (void)tape;
     ecornn_status status = eco_gpu_enter(&scope, plan->device);

@@ -103,6 +103,32 @@ START_TEST(gives_the_bits_of_steps)
 }
 END_TEST
 
+/* Long runs go by chunks and short ones by steps, with other arrays: no run needs more memory than
+ * its plan says. */
+static const char *const shorter[] = {
+    "gated-delta/f32/train/T64/N2/I1540/H1024/heads:2/key:128",
+    "gated-delta/f16/train/T130/N2/I228/H24/heads:3/key:33/save:every:128",
+    "linear-attention/f32/train/T33/N2/I24/H8/heads:1/key:8/save:every:32"};
+enum { SHORTER = sizeof shorter / sizeof *shorter };
+
+START_TEST(shorter_runs_fit)
+{
+    ecornn_plan *plan;
+    ecornn_sizes all, run = {.size = sizeof run};
+    ck_assert_msg(ecornn_plan_create(&plan, device, shorter[nth(_i)], NULL) == ECORNN_OK, "%s",
+                  ecornn_error_detail());
+    get_sizes(plan, &all);
+    const int32_t T = (int32_t)strtol(strstr(shorter[nth(_i)], "/T") + 2, NULL, 10);
+    for (int32_t t = 1; t <= T; t++) {
+        ck_assert_int_eq(ecornn_run_sizes(plan, t, 2, &run), ECORNN_OK);
+        ck_assert_msg(run.workspace_bytes <= all.workspace_bytes &&
+                          run.reserve_bytes <= all.reserve_bytes,
+                      "%s: T%d needs more than the plan", shorter[nth(_i)], (int)t);
+    }
+    ecornn_plan_free(plan);
+}
+END_TEST
+
 START_TEST(agrees_for_own_cells)
 {
     static const char *const type[] = {"f32/fast", "f16"};
@@ -206,6 +232,7 @@ void add_exact_cases(TCase *tests, TCase *own, bool first)
 {
     tcase_add_loop_test(own, gives_the_bits_of_episodes, 0, share(EPISODE_TYPES * EPISODES));
     tcase_add_loop_test(own, gives_the_bits_of_steps, 0, share(STEPS));
+    tcase_add_loop_test(own, shorter_runs_fit, 0, share(SHORTER));
     tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
     tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                         share(TYPES * builtin_count()));
