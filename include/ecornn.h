@@ -431,9 +431,54 @@ ECORNN_API ecornn_status ecornn_cell_library(int index, const char **name, const
  * [ECORNN_MAX_STATES], or NULL: the values at which they begin if a run is given no initial state.
  */
 ECORNN_API ecornn_status ecornn_cell_states(const ecornn_cell *cell, int *count, double *start);
-/** Prints the cell (recipe, gradient, accumulators, stages, what training saves) as snprintf does.
- * Returns the length it needs, -1 on failure. */
+/** Prints the cell (recipe, gradient, accumulators, stages, what training saves) for people, as
+ * snprintf does.  Returns the length it needs, -1 on failure.  Programs take the items. */
 ECORNN_API int ecornn_cell_print(const ecornn_cell *cell, char *text, size_t size);
+
+/** An item of what a cell was compiled to. */
+typedef struct ecornn_cell_item {
+    size_t size;         /**< sizeof(ecornn_cell_item), set by the caller */
+    double value;        /**< a number; see ecornn_cell_item_get */
+    char word[16];       /**< what the item is */
+    char name[32];       /**< of the state, part of x or parameter that it is about; else "" */
+    int32_t stage;       /**< of the step; -1: an item of the head */
+    int32_t index;       /**< number of what it declares, adds to, computes or stores */
+    int32_t argument[3]; /**< -1: none */
+    int32_t reserved;    /**< 0 */
+} ecornn_cell_item;
+
+/**
+ * Item number index of a cell, from 0; BAD_ARGUMENT past the last.  From them a program can compute
+ * a step forward outside training, with values [N,H].  First comes the head:
+ *
+ *     cell
+ *     state        value: where it begins; argument[0]: 1 if y has it, else 0
+ *     part         of x; argument[0]: its size as in a text, 'H', '1', 'K' or 'V'
+ *     parameter    in the order of ecornn_pack
+ *
+ * Each stage begins with what it adds to accumulators, here `index`, which are 0 before the step:
+ *
+ *     bias         parameter argument[0]
+ *     copy         part argument[0] of x, or, if that is -1, x itself
+ *     input        parameter argument[0] times x without its parts
+ *     product      parameter argument[0] times the previous state argument[1], or, if that is -1,
+ *                  times the operand argument[2]
+ *
+ * Then come its instructions, unit by unit.  Loads and functions compute value `index` of the
+ * stage; arguments of functions and stores are such values:
+ *
+ *     load_acc load_state load_vector load_mean    argument[0]: accumulator, previous state,
+ *                  parameter, or mean over H, or, if argument[1] is 1, over the units of a head
+ *     const        value
+ *     bernoulli    value, its expectation
+ *     add sub mul div min max select neg abs exp log sqrt tanh sigmoid relu    as in a text
+ *     store_next store_operand store_mean    the new state, an operand, what a mean is of
+ *     store_save   for backward only
+ *
+ * A later version may have more words.  A cell with a matrix state has only its head.
+ */
+ECORNN_API ecornn_status ecornn_cell_item_get(const ecornn_cell *cell, int index,
+                                              ecornn_cell_item *item);
 
 /** @} */
 

@@ -160,6 +160,17 @@ int ecornn_cell_print(const ecornn_cell *cell, char *text, size_t size)
     return -1;
 }
 
+ecornn_status ecornn_cell_item_get(const ecornn_cell *cell, int index, ecornn_cell_item *item)
+{
+    ecornn_cell_item own = {0};
+    if (!cell)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
+    if (index < 0 || !eco_cell_item(cell, index, &own))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, but cell %s has no such item", index,
+                        cell->recipe.name);
+    return eco_give("item", item, &own, sizeof own);
+}
+
 ecornn_status ecornn_cell_states(const ecornn_cell *cell, int *count, double *start)
 {
     if (!cell || !count)

@@ -60,15 +60,13 @@ bool read_text(const char *path, char text[CELL_BYTES])
 
 bool names_cell(const char *problem, const ecornn_cell *cell, const char *path)
 {
-    static const char head[] = "cell ";
-    char print[LINE_BYTES] = "";
-    ecornn_cell_print(cell, print, sizeof print);
-    const char *name = strncmp(print, head, sizeof head - 1) == 0 ? print + sizeof head - 1 : print;
-    const size_t length = strcspn(name, ":\n"), own = strcspn(problem, "/");
-    if (length == own && strncmp(name, problem, own) == 0)
+    const size_t length = strcspn(problem, "/");
+    ecornn_cell_item head = {.size = sizeof head};
+    ecornn_cell_item_get(cell, 0, &head);
+    if (strlen(head.name) == length && strncmp(head.name, problem, length) == 0)
         return true;
-    return say("%s: the problem names %.*s, but %s defines %.*s", problem, (int)own, problem, path,
-               (int)length, name);
+    return say("%s: the problem names %.*s, but %s defines %s", problem, (int)length, problem, path,
+               head.name);
 }
 
 bool is_library_cell(const char *word)

@@ -259,6 +259,8 @@ struct eco_cell_error {
 
 /* recipe.c: adds a node, folding constants and reusing an equal node; -1 if the graph is full. */
 int eco_recipe_add(struct eco_recipe *recipe, struct eco_node node);
+/* recipe.c: the first vector among the parameters, from which stages count. */
+int eco_recipe_first_vector(const struct eco_recipe *recipe);
 
 /* bounds.c: the argument whose value a node has and no program computes again; -1: none.  It is a
  * for stop(a), and for a + c * (b - stop(b)), which gives b a gradient of c and costs nothing. */
@@ -306,6 +308,11 @@ size_t eco_cell_emit_scan_kernels(const struct ecornn_cell *cell, char *text, si
 /* print.c: prints the compiled cell for people.  False: no memory. */
 struct eco_text;
 bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text);
+/* items.c: item number index of those in ecornn.h; false: past the last. */
+struct ecornn_cell_item;
+bool eco_cell_item(const struct ecornn_cell *cell, int index, struct ecornn_cell_item *item);
+/* emit.c: an instruction's word in the neutral vocabulary, less v_. */
+const char *eco_cell_word(int op);
 /* How the cell's products allow it to stay on a chip.  1: one product with the output state, and
  * one stage each way around it (or, for a cell with means, the stages these need).  2: two stages,
  * the second around a product with a value that the first computes.  0: neither. */

@@ -24,6 +24,13 @@ static const char *const store_word[ECO_OPCODES] = {
     [ECO_OP_STORE_COUPLED] = "store_coupled",
 };
 
+const char *eco_cell_word(int op)
+{
+    return load_word[op]    ? load_word[op]
+           : store_word[op] ? store_word[op]
+                            : eco_opcode_info[op].name;
+}
+
 /* Prints a number exactly and independently of the locale: an integer times a power of two. */
 static void emit_number(struct eco_text *text, double value)
 {

@@ -55,9 +55,7 @@ static void place_extra(struct eco_lowering *lowering)
 {
     const struct eco_recipe *recipe = lowering->recipe;
     struct eco_lowered *lowered = lowering->lowered;
-    while (lowering->first_vector < recipe->n_params &&
-           recipe->param[lowering->first_vector].kind != ECO_PARAM_VECTOR)
-        lowering->first_vector++;
+    lowering->first_vector = eco_recipe_first_vector(recipe);
     for (int i = lowering->first_vector; i < recipe->n_params; i++)
         if (lowering->part_of[recipe->param[i].node] < 0)
             lowered->extra[lowered->n_extra++] = (int16_t)i;

@@ -1,7 +1,6 @@
 /*
- * Prints a cell: its recipe, its gradient, its stages, and what a training run keeps. People read
- * it, and so does python/ecornn/export.py, which makes C of the stages; kernels include
- * eco_cell_emit's text instead.
+ * Prints a cell for people: its recipe, its gradient, its stages, and what a training run keeps.
+ * Programs take the items (items.c); kernels include eco_cell_emit's text.
  */
 #include "common/cell/cell.h"
 
@@ -40,16 +39,6 @@ static void print_number(struct eco_text *text, double value)
     eco_text_add(text, "%.*g", strtod(digits, NULL) == value ? 9 : 17, value);
 }
 
-/* The name of a stage's vector: stages count from the first of the recipe's vectors, which are its
- * last parameters. */
-static const char *vector_name(const struct eco_recipe *recipe, int number)
-{
-    int first = 0;
-    while (recipe->param[first].kind != ECO_PARAM_VECTOR)
-        first++;
-    return recipe->param[first + number].name;
-}
-
 /* x itself, or a part of x. */
 static const char *name_of_x(const struct eco_recipe *recipe, int index)
 {
@@ -69,8 +58,9 @@ static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
     } else if (node->op == ECO_OP_STATE)
         eco_text_add(text, "%s", recipe->state[node->index]);
     else if (node->op == ECO_OP_VECTOR)
-        eco_text_add(text, "%s",
-                     stage ? vector_name(recipe, node->index) : recipe->param[node->index].name);
+        eco_text_add(
+            text, "%s",
+            recipe->param[node->index + (stage ? eco_recipe_first_vector(recipe) : 0)].name);
     else if (node->op == ECO_OP_MEAN && stage)
         eco_text_add(text, "mean(%d", node->index);
     else if (node->op == ECO_OP_X)

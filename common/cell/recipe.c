@@ -97,6 +97,14 @@ double eco_opcode_value(int op, double a, double b, double c)
     }
 }
 
+int eco_recipe_first_vector(const struct eco_recipe *recipe)
+{
+    int first = 0;
+    while (first < recipe->n_params && recipe->param[first].kind != ECO_PARAM_VECTOR)
+        first++;
+    return first;
+}
+
 static bool is_const(const struct eco_recipe *recipe, int node, double value)
 {
     const struct eco_node *n = &recipe->node[node];

@@ -107,6 +107,21 @@ class DeviceInfo(Sized):
     ]
 
 
+class CellItem(Sized):
+    """ecornn_cell_item."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("value", c_double),
+        ("word", c_char * 16),
+        ("name", c_char * 32),
+        ("stage", c_int32),
+        ("index", c_int32),
+        ("argument", c_int32 * 3),
+        ("reserved", c_int32),
+    ]
+
+
 class Desc(Sized):
     """ecornn_desc."""
 

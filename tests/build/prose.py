@@ -45,11 +45,11 @@ COUNTS = {
     "functions of python/ecornn with more than six parameters":
         (19, 19, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (85025, 70500, ["tracked lines", *PRODUCT]),
-    "lines of python/ecornn": (13280, 11000, ["tracked lines", "python/ecornn"]),
+        (85208, 70500, ["tracked lines", *PRODUCT]),
+    "lines of python/ecornn": (13295, 11000, ["tracked lines", "python/ecornn"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
-        (38909, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (39162, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":
