@@ -12,13 +12,13 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p
 from operator import attrgetter
 
 from ._errors import BY_STATUS, Error
 # Other modules find these here, too.
 from ._structs import (ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, BATCH_MAJOR, BF16,
-                       BIDIRECTIONAL, Desc, DeviceInfo, F16, F32, F64, FAST_MATH, GRADIENT,
+                       BIDIRECTIONAL, CellItem, Desc, DeviceInfo, F16, F32, F64, FAST_MATH, GRADIENT,
                        GROUPED_INPUT, INT8, IO, MASK, MAX_STATES, MEASURE, Param, REPEAT_PADDING,
                        RESETS, REVERSE, ROW_INVARIANT, S8, SAVE_ALL, SAVE_STATES, SHARED_INPUT, Sized, Sizes,
                        TANGENT, TRAINING)
@@ -97,10 +97,9 @@ _FUNCTIONS = {
     "ecornn_download": (_STATUS, [c_void_p, c_void_p, c_void_p, c_size_t]),
     "ecornn_wait": (_STATUS, [c_void_p, c_void_p]),
     "ecornn_cell_parse": (_STATUS, [POINTER(c_void_p), c_char_p]),
-    "ecornn_cell_print": (c_int, [c_void_p, c_char_p, c_size_t]),
     "ecornn_cell_name": (_STATUS, [c_int, POINTER(c_char_p)]),
     "ecornn_cell_library": (_STATUS, [c_int, POINTER(c_char_p), POINTER(c_char_p)]),
-    "ecornn_cell_states": (_STATUS, [c_void_p, POINTER(c_int), POINTER(c_double)]),
+    "ecornn_cell_item_get": (_STATUS, [c_void_p, c_int, POINTER(CellItem)]),
     "ecornn_cell_free": (None, [c_void_p]),
     "ecornn_desc_parse": (_STATUS, [POINTER(Desc), c_char_p, c_void_p]),
     "ecornn_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, c_char_p, c_void_p]),
@@ -229,13 +228,6 @@ def device_count(backend: str) -> int:
     count = c_int()
     check(library.ecornn_device_count(backend.encode(), byref(count)))
     return count.value
-
-
-def cell_states(cell: int) -> tuple[float, ...]:
-    """The values at which the states of a cell begin, one for each state."""
-    count, start = c_int(), (c_double * MAX_STATES)()
-    check(library.ecornn_cell_states(cell, byref(count), start))
-    return tuple(start[:count.value])
 
 
 def print_of(function, handle: int) -> str:

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from . import _library as lib
 from . import _runner
@@ -68,22 +69,42 @@ def _find_cell(text: str) -> int:
     return parsed.value
 
 
-def cell_print(text: str) -> str:
-    """What the library prints of a cell: its recipe, and the stages that it was compiled to."""
-    return lib.print_of(library.ecornn_cell_print, cell(text))
+class Item(NamedTuple):
+    """An item of a compiled cell: ecornn_cell_item."""
+
+    word: str
+    name: str
+    stage: int
+    index: int
+    arguments: tuple[int, ...]
+    value: float
+
+
+@lru_cache(1024)
+def items(handle: int) -> tuple[Item, ...]:
+    """What a cell was compiled to: its head, and its step forward."""
+    found, item = [], lib.CellItem()
+    while library.ecornn_cell_item_get(handle, len(found), ctypes.byref(item)) == 0:
+        found.append(Item(item.word.decode(), item.name.decode(), item.stage, item.index,
+                          tuple(item.argument), item.value))
+    return tuple(found)
+
+
+def items_of(handle: int, word: str) -> list[Item]:
+    """Those with this word."""
+    return [item for item in items(handle) if item.word == word]
 
 
 @lru_cache(1024)
 def outputs(text: str) -> int:
     """How many of a cell's states y has, side by side: the first ones."""
-    return 1 + cell_print(text).partition("\ny: ")[2].partition("\n")[0].count(",")
+    return sum(state.arguments[0] for state in items_of(cell(text), "state"))
 
 
 @lru_cache(1024)
 def parts(text: str) -> tuple[tuple[str, str], ...]:
     """Name and size of each part of x of a cell, as its text writes them: 1, H, or K or V of a head."""
-    found = cell_print(text).partition("\nparts of x: ")[2].partition("\n")[0]
-    return tuple(tuple(part[:-1].split("[")) for part in found.split(", ") if part)
+    return tuple((part.name, chr(part.arguments[0])) for part in items_of(cell(text), "part"))
 
 
 def key_of(text: str, input: int, hidden: int, heads: int) -> int:
@@ -264,7 +285,7 @@ class Plan(_runner.Held, Printed):
     def states(self) -> list[tuple[int, int]]:
         """Numbers of each state of a row, and their type."""
         elements, type, found = ctypes.c_size_t(), ctypes.c_int(), []
-        for s in range(len(lib.cell_states(self.desc.cell))):
+        for s in range(len(items_of(self.desc.cell, "state"))):
             check(library.ecornn_plan_state(self.handle, s, ctypes.byref(elements), ctypes.byref(type)))
             found.append((elements.value, type.value))
         return found

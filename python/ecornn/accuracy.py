@@ -9,14 +9,14 @@ grow too large to be of use.
 from __future__ import annotations
 
 import contextlib
-import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
-from . import _files, _names, export
+from . import _files, _names, _plan, export
 from ._errors import BadArgument, Unsupported
 from .layer import Layer
 
@@ -87,41 +87,34 @@ def bound(layer: Layer, k: int, operands: dict[str, Rows], quantises: bool = Tru
     """
     if layer.cell.has_matrix:
         raise Unsupported("there is no bound for a matrix state")
-    made = export.compiled(layer.cell)
+    items = _plan.items(_plan.cell(layer.cell.text))
     if layer.output != layer.directions * layer.width:
         raise Unsupported("there is no bound for a y of several states")
-    if layer.proj or set(made.operands) != set(range(len(made.operands))) or len(made.stages) > 1:
+    if layer.proj or any(item.stage > 0 or item.word == "store_operand" for item in items):
         raise Unsupported("there is no bound for a projection or a computed operand")
-    parameters, values, after = layer.parameters, {}, {}
-
-    def accumulator(number: int) -> Ranged:
-        acc = made.accumulators[number]
-        parts = [(acc.input, "x")] if acc.input else []
-        parts += [(name, made.states[made.operands[o]]) for o, name in acc.recurrent.items()]
-        total = Ranged(abs(parameters[f"{k}.fwd.{acc.vector}"]) if acc.vector else 0.0, 0.0)
-        for name, rows in parts:
-            total += _product(parameters[f"{k}.fwd.{name}"], operands[rows], quantises)
-        return total + Ranged(operands["x"].most, 0.0) if acc.copy else total
-
-    def value(text: str) -> Ranged:
-        if found := re.fullmatch(r"accumulator (\d+)", text):
-            return accumulator(int(found[1]))
-        if text in made.states:
-            return Ranged(operands[text].most, 0.0)
-        if f"{k}.fwd.{text}" in parameters:
-            return Ranged(abs(parameters[f"{k}.fwd.{text}"]), 0.0)
-        if not (call := re.fullmatch(r"(\w+)\((.*)\)", text)):
-            return Ranged(abs(float(text)), 0.0)
-        if call[1] not in _STEPS:
-            raise Unsupported(f"there is no bound for {call[1]}")
-        return _STEPS[call[1]](*(values[word] for word in call[2].split(", ")))
-
-    for to, text in made.stages[0]:
-        if to.startswith("next state"):
-            after[int(to.rpartition(" ")[2])] = float(numpy.max(values[text].error))
-        elif to.startswith("v"):
-            values[to] = value(text)
-    return [after[s] for s in range(len(made.states))]
+    states = [item.name for item in items if item.word == "state"]
+    values, sums, after = {}, defaultdict(lambda: Ranged(0.0, 0.0)), {}
+    for item in (item for item in items if item.stage == 0):
+        word, at, argument = item.word, item.index, item.arguments[0]
+        array = layer.parameters.get(f"{k}.fwd.{item.name}")
+        if word in ("input", "product"):
+            rows = operands["x" if word == "input" else states[item.arguments[1]]]
+            sums[at] += _product(array, rows, quantises)
+        elif word in ("bias", "copy"):
+            sums[at] += Ranged(operands["x"].most if array is None else abs(array), 0.0)
+        elif word == "load_acc":
+            values[at] = sums[argument]
+        elif word in ("load_state", "load_vector"):
+            values[at] = Ranged(operands[item.name].most if array is None else abs(array), 0.0)
+        elif word == "const":
+            values[at] = Ranged(abs(item.value), 0.0)
+        elif word == "store_next":
+            after[at] = float(numpy.max(values[argument].error))
+        elif word in _STEPS:
+            values[at] = _STEPS[word](*(values[value] for value in item.arguments if value >= 0))
+        elif word != "store_save":
+            raise Unsupported(f"there is no bound for {word}")
+    return [after[s] for s in range(layer.cell.states)]
 
 
 def _one_step(layer: Layer, k: int, x: numpy.ndarray, states: Sequence[numpy.ndarray]) -> tuple[
@@ -130,8 +123,8 @@ def _one_step(layer: Layer, k: int, x: numpy.ndarray, states: Sequence[numpy.nda
     [T,N,*] and inputs [T,N,*]."""
     before = [numpy.concatenate([numpy.full_like(state[:1], start), state[:-1]])
               for state, start in zip(states, layer.cell.starts)]
-    found = bound(layer, k, {"x": Rows.of(x), **{
-        name: Rows.of(state) for name, state in zip(export.compiled(layer.cell).states, before)}})
+    names = (state.name for state in _plan.items_of(_plan.cell(layer.cell.text), "state"))
+    found = bound(layer, k, {"x": Rows.of(x), **dict(zip(names, map(Rows.of, before)))})
     rows = [state.reshape(1, -1, state.shape[-1]).astype(numpy.float32) for state in (x, *before)]
     y = export.like(layer, "cpu", "f32", "int8", k)(rows[0], tuple(rows[1:]))[0]
     return found, float(abs(y[0] - states[0].reshape(-1, layer.width)).max())

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from . import _plan
-from . import _library as lib
 from ._errors import BadArgument
 
-_HEADER = re.compile(r"cell\s+([\w-]+)")
 _DRAW = re.compile(r"(?<!\w)bernoulli\s*\(")
 _ONCE = re.compile(r",\s*once\s*$")
 
@@ -42,7 +40,7 @@ class Cell:
     ecornn._errors.BadCell: 2:6: 'f' has no value yet: lines above may assign one
     """
 
-    __slots__ = ("text", "name", "states", "starts", "_parameters")
+    __slots__ = ("text", "name", "states", "starts")
 
     def __init__(self, text: str):
         if not isinstance(text, str):
@@ -55,12 +53,9 @@ class Cell:
         except UnicodeEncodeError:
             raise BadArgument(f"cell is {text[:40]!r}, must be a text of UTF-8") from None
         self.text = text
-        self.starts: tuple[float, ...] = lib.cell_states(handle)
+        self.starts: tuple[float, ...] = tuple(state.value for state in _plan.items_of(handle, "state"))
         self.states: int = len(self.starts)
-        lines = (line.partition("#")[0].strip() for line in text.splitlines())
-        header = _HEADER.match(next((line for line in lines if line), ""))
-        self.name: str = header.group(1) if header else text
-        self._parameters: tuple[tuple[str, str], ...] | None = None
+        self.name: str = _plan.items(handle)[0].name
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
@@ -68,10 +63,7 @@ class Cell:
 
         Kinds are W [H,I], without the parts of x, R [H,P], and the vectors b and p [H].
         """
-        if self._parameters is None:
-            kind_and_line = (name.split(".") for name in self._printed("parameters:") if "." in name)
-            self._parameters = tuple((kind, line) for kind, line in kind_and_line)
-        return self._parameters
+        return tuple(tuple(item.name.split(".")) for item in _plan.items_of(_plan.cell(self.text), "parameter"))
 
     @property
     def parts(self) -> tuple[tuple[str, int | str | None], ...]:
@@ -97,11 +89,6 @@ class Cell:
         2
         """
         return _plan.outputs(self.text)
-
-    def _printed(self, head: str) -> list[str]:
-        """The words after `head` in what the library prints of the cell."""
-        line = _plan.cell_print(self.text).partition(f"\n{head} ")[2].partition("\n")[0]
-        return line.replace(",", "").split()
 
     def __repr__(self) -> str:
         return f"Cell({self.name!r}, states={self.states})"

@@ -14,8 +14,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import numpy
@@ -28,63 +29,23 @@ from .layer import Layer
 
 # ---- the compiled cell -------------------------------------------------------------------------
 
-
-@dataclass
-class Accumulator:
-    """A sum that a step starts from: the names of its parameters."""
-
-    input: str | None = None
-    recurrent: dict[int, str] = field(default_factory=dict)  # by operand
-    vector: str | None = None
-    copy: str | None = None  # what it begins with: "x" itself, or a part of x
+_TERMS = {"bias", "copy", "input", "product"}
 
 
-@dataclass
 class Compiled:
-    """A cell's forward pass, read from what the library prints of it."""
+    """A cell's step forward: what is added to accumulators, and the instructions of each stage."""
 
-    states: list[str]
-    accumulators: list[Accumulator]
-    operands: dict[int, int]  # those that are states: operand, state; others are computed
-    stages: list[list[tuple[str, str]]]  # instructions: what each sets, and its value
+    def __init__(self, cell: Cell):
+        items = [item for item in _plan.items(_plan.cell(cell.text)) if item.stage >= 0]
+        self.terms = [item for item in items if item.word in _TERMS]
+        stages = groupby((item for item in items if item.word not in _TERMS), attrgetter("stage"))
+        self.stages = [list(stage) for _, stage in stages]
+        self.accumulators = 1 + max((term.index for term in self.terms), default=-1)
+        self.operands = 1 + max((term.arguments[2] for term in self.terms), default=-1)
 
-    def stage_of(self, operand: int) -> int:
-        """The stage that begins with the products of an operand."""
-        if operand in self.operands:
-            return 0
-        name = f"operand {self.slot(operand)}"
-        return 1 + next(k for k, stage in enumerate(self.stages) if any(to == name for to, _ in stage))
-
-    def slot(self, operand: int) -> int:
-        """The number of a computed operand among these."""
-        return sum(other not in self.operands for other in range(operand))
-
-
-def compiled(cell: Cell) -> Compiled:
-    """What a step of the cell computes."""
-    head, _, rest = _plan.cell_print(cell.text).partition("\naccumulators\n")
-    sums, *stages = re.split(r"\n\nforward, stage \d+\n", rest.partition("\n\nbackward, stage ")[0])
-    states = [name.partition(" = ")[0]
-              for name in head.partition("\n")[0].partition(": states ")[2].split(", ")]
-    lines = [[line.strip().split(" = ") for line in stage.splitlines()] for stage in stages]
-    found = Compiled(states, [], {}, [[(to, value) for to, value in stage] for stage in lines])
-    for line in sums.splitlines():
-        if state := re.fullmatch(r"  operand (\d+) is state (.*)", line):
-            found.operands[int(state[1])] = states.index(state[2])
-            continue
-        acc = Accumulator()
-        for term in line.partition(" = ")[2].rpartition(", read from")[0].split(" + "):
-            name, _, by = term.partition(" ")
-            if by.startswith("operand "):
-                acc.recurrent[int(by.partition(" ")[2])] = name
-            elif by:
-                acc.input = name
-            elif "." not in name:
-                acc.copy = name
-            else:
-                acc.vector = name
-        found.accumulators.append(acc)
-    return found
+    def named(self, word: str) -> dict[int, str]:
+        """Names of the terms with this word, by accumulator."""
+        return {term.index: term.name for term in self.terms if term.word == word}
 
 
 # ---- one stage ---------------------------------------------------------------------------------
@@ -100,83 +61,78 @@ def _number(value: float) -> str:
 class _Stage:
     """One stage as a C function: a loop over units."""
 
-    def __init__(self, made: Compiled, vectors: list[str], number: int, hidden: int):
-        self._made, self._vectors, self._number, self._hidden = made, vectors, number, hidden
+    def __init__(self, instructions: list[_plan.Item], vectors: list[str], in_place: set[int]):
+        """in_place: states that it may overwrite."""
+        self._vectors, self._in_place = vectors, in_place
         self.functions: set[str] = set()
-        self.means = [int(to.split()[-1]) for to, _ in made.stages[number] if to.startswith("to the")]
+        self.reads: set[str] = set()
+        self.writes: set[str] = set()
+        self.means = [item.index for item in instructions if item.word == "store_mean"]
         if self.means:
             self.functions.add("mean_of")
-        self._lines: list[str] = []
-        used: set[str] = set()
-        for to, value in reversed(made.stages[number]):
-            line = self._line(to, value, used)
-            if line is not None:
-                used |= set(re.findall(r"\bv\d+\b", value))
-                self._lines.insert(0, line)
+            self.writes.add("mean")
+        self._used: set[int] = set()  # values
+        lines = [self._line(item) for item in reversed(instructions)]
+        self._lines = "".join(f"        {line}\n" for line in reversed(lines) if line)
 
-    def writes_states(self) -> bool:
-        return any(re.match(r"next\d", line) for line in self._lines)
+    @property
+    def arrays(self) -> list[str]:
+        return sorted(self.reads | self.writes)
 
-    def _line(self, to: str, value: str, used: set[str]) -> str | None:
-        """An instruction in C; None if nothing uses it."""
-        kind, _, index = to.rpartition(" ")
-        if kind == "":
-            return f"const float {to} = {self._value(value)};" if to in used else None
-        if kind == "saved value":
-            return None
-        if kind == "to the mean":
+    def _line(self, item: _plan.Item) -> str:
+        """An instruction in C; "" if nothing uses it."""
+        index, value = item.index, f"v{item.arguments[0]}"
+        if item.word == "store_save":
+            return ""
+        if not item.word.startswith("store_"):
+            return f"const float v{index} = {self._value(item)};" if index in self._used else ""
+        self._used.add(item.arguments[0])
+        if item.word == "store_mean":
             return f"sum{index}[u % 16] += (double){value};"
-        place = f"next{index}[u]" if kind == "next state" else self._at("operand", int(index))
-        return f"{place} = {value};"
+        if item.word == "store_operand":
+            return f"{self._at(self.writes, 'operand', index)} = {value};"
+        return f"{self._at(self.writes, f'state{index}' if index in self._in_place else f'next{index}')} = {value};"
 
     @staticmethod
-    def _at(array: str, index: int) -> str:
+    def _at(arrays: set[str], array: str, index: int = 0) -> str:
+        arrays.add(array)
         return f"{array}[{f'{index} * HIDDEN + ' if index else ''}u]"
 
-    def _value(self, value: str) -> str:
-        if acc := re.fullmatch(r"accumulator (\d+)", value):
-            return self._at("acc", int(acc[1]))
-        if value in self._made.states:
-            return f"state{self._made.states.index(value)}[u]"
-        if value in self._vectors:
-            return self._at("vector", self._vectors.index(value))
-        call = re.fullmatch(r"(\w+)\((.*)\)", value)
-        name, words = (call[1], call[2].split(", ")) if call else ("", [value])
-        if name == "mean":
-            return f"mean[{words[0]}]"
-        if name in _c_words.EXPRESSIONS:
-            return _c_words.EXPRESSIONS[name].format(*words)
-        if name not in ("", "bernoulli"):  # which has its expectation, as out of training
-            self.functions.add(f"v_{name}")
-            return f"v_{name}({', '.join(words)})"
-        constant = _number(float(words[0]))
-        self.functions |= {"v_float"} & {constant.partition("(")[0]}
-        return constant
+    def _value(self, item: _plan.Item) -> str:
+        first = item.arguments[0]
+        if item.word == "load_acc":
+            return self._at(self.reads, "acc", first)
+        if item.word == "load_state":
+            return self._at(self.reads, f"state{first}")
+        if item.word == "load_vector":
+            return self._at(self.reads, "vector", self._vectors.index(item.name))
+        if item.word == "load_mean":
+            self.reads.add("mean")
+            return f"mean[{first}]"
+        if item.word in ("const", "bernoulli"):  # which has its expectation, as out of training
+            if not numpy.isfinite(numpy.float32(item.value)):
+                self.functions.add("v_float")
+            return _number(item.value)
+        values = [value for value in item.arguments if value >= 0]
+        self._used.update(values)
+        words = [f"v{value}" for value in values]
+        if item.word in _c_words.EXPRESSIONS:
+            return _c_words.EXPRESSIONS[item.word].format(*words)
+        self.functions.add(f"v_{item.word}")
+        return f"v_{item.word}({', '.join(words)})"
 
-    def text(self, in_place: set[int]) -> tuple[str, list[str]]:
-        """The function, and the names of its arguments.  in_place: states that it may overwrite."""
-        lines = "".join(f"        {line}\n" for line in self._lines)
-        for state in in_place:
-            lines = lines.replace(f"next{state}[", f"state{state}[")
-        arrays = sorted(set(re.findall(r"(?<!v_)\b(acc|vector|state\d|next\d|operand|mean)\[", lines)))
-        written = set(re.findall(r"^ +(\w+)\[[^=]*\] = ", lines, re.M))
-        arguments = [f"{'' if name in written else 'const '}float *restrict {name}" for name in arrays]
-        if self.means and "mean" not in arrays:
-            arrays.append("mean")
-            arguments.append("float *mean")
+    def text(self, number: int, hidden: int) -> str:
+        """The function."""
+        arguments = [f"{'' if name in self.writes else 'const '}float *restrict {name}" for name in self.arrays]
         before = "".join(f"    double sum{m}[16];\n    for (int k = 0; k < 16; k++)\n"
                          f"        sum{m}[k] = 0;\n" for m in self.means)
         after = "".join(f"    mean[{m}] = mean_of(sum{m});\n" for m in self.means)
-        if after:
-            arguments = [each.replace("const float *restrict mean", "float *restrict mean")
-                         for each in arguments]
         # Whole vectors first: compilers make scalar code for what is left of a loop, and vectors for a
         # loop of four. Sums for means stay in one loop.
-        whole = 0 if self.means else self._hidden // 8 * 8
-        loops = "".join(f"    for (int u = {begin}; u < {end}; u++) {{\n{lines}    }}\n"
-                        for begin, end in ((0, whole), (whole, self._hidden)) if begin < end)
-        return (f"static void stage_{self._number}({', '.join(arguments)})\n{{\n{before}{loops}"
-                f"{after}}}\n"), arrays
+        whole = 0 if self.means else hidden // 8 * 8
+        loops = "".join(f"    for (int u = {begin}; u < {end}; u++) {{\n{self._lines}    }}\n"
+                        for begin, end in ((0, whole), (whole, hidden)) if begin < end)
+        return f"static void stage_{number}({', '.join(arguments)})\n{{\n{before}{loops}{after}}}\n"
 
 
 # ---- the file ----------------------------------------------------------------------------------
@@ -214,15 +170,13 @@ class _Writer:
 
     def __init__(self, layer: Layer, head: Head | None):
         self.layer, self.head = layer, head
-        self.made = compiled(layer.cell)
+        self.made = Compiled(layer.cell)
         self.vectors = [f"{kind}.{line}" for kind, line in layer.cell.parameters if kind in "bp"]
-        self.stages = [_Stage(self.made, self.vectors, k, layer.hidden)
-                       for k in range(len(self.made.stages))]
         self.states = range(layer.cell.states)
         # A state is overwritten, unless a later stage reads it or the projection makes it.
-        early = any(stage.writes_states() for stage in self.stages[:-1])
+        early = any(item.word == "store_next" for stage in self.made.stages[:-1] for item in stage)
         self.in_place = set() if early else {s for s in self.states if s > 0 or not layer.proj}
-        self.texts = [stage.text(self.in_place) for stage in self.stages]
+        self.stages = [_Stage(stage, self.vectors, self.in_place) for stage in self.made.stages]
         self.constants: list[str] = []
         self.products: set[tuple[str, int]] = set()  # types of weights, units at a time
         self.most_columns = 0
@@ -292,41 +246,35 @@ class _Writer:
         return calls
 
     def _stage_products(self, layer: int, stage: int, started: set[int]) -> list[str]:
-        made, shape = self.made, self.layer
-        calls = []
-        if stage == 0:
-            names = {a: acc.input for a, acc in enumerate(made.accumulators) if acc.input}
-            calls += self._products(layer, names, "x", started)
-        for operand in sorted({o for acc in made.accumulators for o in acc.recurrent}):
-            if made.stage_of(operand) != stage:
-                continue
-            names = {a: acc.recurrent[operand] for a, acc in enumerate(made.accumulators)
-                     if operand in acc.recurrent}
-            state = made.operands.get(operand)
-            by = f"operand + {made.slot(operand)} * HIDDEN" if state is None else f"state{state}"
-            calls += self._products(layer, names, by, started)
-        return calls
+        groups: dict[str, dict[int, str]] = {}  # by what they multiply
+        for term in self.made.terms:
+            if term.stage == stage and term.word in ("input", "product"):
+                _, state, operand = term.arguments
+                by = ("x" if term.word == "input" else f"state{state}" if state >= 0 else
+                      f"operand + {operand} * HIDDEN")
+                groups.setdefault(by, {})[term.index] = term.name
+        return [call for by, names in groups.items() for call in self._products(layer, names, by, started)]
 
     def layer_text(self, layer: int) -> str:
         """The function of one layer's step."""
-        accs, shape = self.made.accumulators, self.layer
-        bias = [self._parameter(layer, acc.vector) if acc.vector else numpy.zeros(shape.hidden)
-                for acc in accs]
-        if any(acc.input or acc.recurrent for acc in accs):
-            self.constant(f"bias{layer}", bias)
-        if any("vector" in arrays for _, arrays in self.texts):
+        made, shape = self.made, self.layer
+        biases, copies = made.named("bias"), made.named("copy")
+        if made.named("input") or made.named("product"):
+            self.constant(f"bias{layer}", [self._parameter(layer, biases[a]) if a in biases else
+                                           numpy.zeros(shape.hidden) for a in range(made.accumulators)])
+        if any("vector" in stage.reads for stage in self.stages):
             self.constant(f"vector{layer}", [self._parameter(layer, name) for name in self.vectors])
         first = {"x": "u"}  # a row of x ends with its parts
         columns = shape.input - sum(size or shape.hidden for _, size in shape.cell.parts)
         for part, size in shape.cell.parts:
             first[part] = str(columns) if size else f"{columns} + u"
             columns += size or shape.hidden
-        started = {a for a, acc in enumerate(accs) if acc.copy}
-        lines = [f"for (int u = 0; u < HIDDEN; u++)\n        acc[{a} * HIDDEN + u] = x[{first[accs[a].copy]}];"
-                 for a in sorted(started)]
-        for k, (_, arrays) in enumerate(self.texts):
+        started = set(copies)
+        lines = [f"for (int u = 0; u < HIDDEN; u++)\n        acc[{a} * HIDDEN + u] = x[{first[name]}];"
+                 for a, name in copies.items()]
+        for k, stage in enumerate(self.stages):
             lines += self._stage_products(layer, k, started)
-            words = [f"vector{layer}" if name == "vector" else name for name in arrays]
+            words = [f"vector{layer}" if name == "vector" else name for name in stage.arrays]
             lines.append(f"stage_{k}({', '.join(words)});")
         if shape.proj:
             zero = self.constant(f"zero{layer}", numpy.zeros(shape.proj))
@@ -335,9 +283,8 @@ class _Writer:
         lines += [f"for (int u = 0; u < HIDDEN; u++)\n        state{s}[u] = next{s}[u];"
                   for s in self.states if s not in self.in_place and (s > 0 or not shape.proj)]
         body = "\n".join(lines)
-        sizes = {"acc": f"{len(accs)} * HIDDEN", "mean": "MEANS",
-                 "operand": f"{sum(o not in self.made.operands for a in accs for o in a.recurrent)}"
-                            " * HIDDEN", **{f"next{s}": "HIDDEN" for s in self.states}}
+        sizes = {"acc": f"{made.accumulators} * HIDDEN", "mean": "MEANS", "operand": f"{made.operands} * HIDDEN",
+                 **{f"next{s}": "HIDDEN" for s in self.states}}
         own = [f"float *const state{s} = state + {self.offsets[s]};" for s in self.states
                if f"state{s}" in body]
         own += [f"float {name}[{size}];" for name, size in sizes.items()
@@ -491,7 +438,7 @@ def source(layer: Layer, name: str = "net", head: Head | None = None) -> tuple[s
              f"{f', MOST_COLUMNS = {columns}' if columns else ''} }};\n")
     parts = [f'/* {about} */\n#include "{name}.h"\n\n#include <stdint.h>\n', sizes,
              "".join(writer.constants), _c_words.functions(needed), _c_words.products(writer.products),
-             *(text for text, _ in writer.texts), *layers, public]
+             *(stage.text(k, layer.hidden) for k, stage in enumerate(writer.stages)), *layers, public]
     header = _HEADER.format(about=about, guard=f"{name.upper()}_H", name=name, output=output,
                             input=layer.input, floats=layer.layers * writer.layer_floats)
     return "\n".join(part for part in parts if part), header

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from .. import _library as lib
 from .._library import check, library
-from .._plan import Plan, Plans, Shape, cell, key_of, limit_of, outputs, saving_of
+from .._plan import Plan, Plans, Shape, cell, items_of, key_of, limit_of, outputs, saving_of
 from ..cell import expected
 from ._stream import capturing
 
@@ -85,7 +85,7 @@ class Spec:
         self.directions = 2 if bidirectional else 1
         self.pairs = layers * self.directions
         self.torch = name in GATES
-        self.states = len(lib.cell_states(cell(name)))
+        self.states = len(items_of(cell(name), "state"))
         self.width = proj or hidden
         self.out = self.directions * self.width * outputs(name)
         self.random = "bernoulli" in name
