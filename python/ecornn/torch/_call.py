@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _pieces, _run, _transforms, _watched
+from . import _fallbacks, _operators, _pieces, _run, _transforms, _watched
 from ._autograd import Call, apply, as_results, in_run
 from ._packing import Packing
 from ._run import Given
@@ -110,7 +110,7 @@ def layer(spec: Spec, given: Given, batch_major: bool, train: bool, more: int = 
     types = types or number_types(spec.cell, kind, x, weights, states, packing is not None,
                                   spec.proj)
     if types is None or (train and spec.drops_all):
-        return None
+        return _elementary(spec, given, batch_major, train, more)
     dtype, params, result = types
     if weights and weights[0].dtype is not params:
         weights = [weight.to(params) for weight in weights]
@@ -124,7 +124,8 @@ def layer(spec: Spec, given: Given, batch_major: bool, train: bool, more: int = 
     if packing is not None:
         lengths = packing.lengths
     if transformed():
-        return _transforms.layer(call, x, lengths, states, weights)
+        return _transforms.layer(call, x, lengths, states, weights) or _elementary(
+            spec, given, batch_major, train, more)
     if _watched.by_operator((x, lengths, resets, mask), states, weights):
         return _by_operator(call, x, lengths, states, weights)
     if packing is not None and _pieces.one_by_one(spec, packing):
@@ -141,6 +142,15 @@ def layer(spec: Spec, given: Given, batch_major: bool, train: bool, more: int = 
     if gradient:
         return apply(call, x, lengths, *states, *weights)
     return run(call, x, lengths, states, weights)
+
+
+def _elementary(spec: Spec, given: Given, batch_major: bool, train: bool, flags: int):
+    """The results under a transform by torch's elementary operators; None of what these do not know."""
+    x, _, states, weights, resets, _, mask = given
+    if not transformed() or _operators.lacks(spec, resets, mask, flags):
+        return None
+    _fallbacks.count(_fallbacks.reason(x, weights, states, train and spec.drops_all))
+    return _operators.run(spec, given[:4], batch_major, spec.dropout * train)
 
 
 def _by_operator(call: Call, x, lengths, states, weights):

@@ -11,8 +11,9 @@ import torch
 from torch.nn.functional import dropout as drop_out
 from torch.nn.functional import linear
 
+from .. import _library as lib
 from ._packing import Packing
-from ._spec import Layers
+from ._spec import Layers, Spec
 
 
 def _lstm(a, states, weights):
@@ -88,15 +89,30 @@ def layers(of: Layers, x, states, weights, lengths=None):
     return (x, *map(torch.stack, zip(*final)))
 
 
-def run(of: Layers, x, states, weights, batch_first: bool = False, lengths=None):
-    """layers for x in a module's form: [T,N,I], [N,T,I], or packed rows [sum of lengths,I], for which
-    lengths is a Packing.  of.dropout: 0 outside of training."""
+def lacks(spec: Spec, resets, mask, flags: int, drop: bool = False) -> str | None:
+    """What of a run torch's layers do not have, or None; drop: with dropout."""
+    if not spec.torch:
+        return f"the cell {spec.cell.split('(')[0].split()[-1]}"
+    for name, found in (("heads", spec.heads > 1), ("models", spec.models is not None),
+                        ("resets", resets is not None), ("mask", mask is not None), ("dropout", drop),
+                        ("all_states", flags & lib.ALL_STATES), ("repeat_padding", flags & lib.REPEAT_PADDING)):
+        if found:
+            return name
+    return None
+
+
+def run(spec: Spec, given, batch_first: bool = False, dropout: float = 0.0):
+    """layers for a module's arguments: x, [T,N,I], [N,T,I], or packed rows [sum of lengths,I]; lengths, or
+    then a Packing; states, None each for zeros; weights."""
+    x, lengths, states, weights = given
     packing = lengths if isinstance(lengths, Packing) else None
     if packing is not None:
         x, lengths = packing.pad(x), packing.lengths
     elif batch_first:
         x = x.transpose(0, 1)
-    y, *final = layers(of, x, states, weights, lengths)
+    states = [x.new_zeros(shape) if state is None else state
+              for state, shape in zip(states, spec.state_shapes(x.shape[1]))]
+    y, *final = layers(spec.of._replace(dropout=dropout), x, states, weights, lengths)
     if packing is not None:
         y = packing.pack(y)
     elif batch_first:

@@ -109,13 +109,8 @@ def _layers(what: What, arguments):
     lengths, spec = arguments[1], what.spec
 
     def run(x, *tensors):
-        states = tensors[:spec.states]
-        rows = x.shape[what.at]
-        states = [x.new_zeros(shape) if state is None else state
-                  for state, shape in zip(states, spec.state_shapes(rows))]
         weights = [one.to(x.dtype) for one in tensors[spec.states:]]  # F32 with 16-bit rows
-        return _operators.run(spec.of._replace(dropout=0.0), x, states, weights, what.batch_major,
-                              lengths)
+        return _operators.run(spec, (x, lengths, tensors[:spec.states], weights), what.batch_major)
 
     return run
 
@@ -125,9 +120,7 @@ def _by_operators(what: What, arguments, derivative: str) -> None:
     spec, why = what.spec, _why_not(what, arguments)
     if why is None:
         derivative, why = "third derivative", "of cells that torch.nn has not"
-    if (not spec.torch or spec.heads > 1 or spec.models is not None or what.drop
-            or arguments[2] is not None or arguments[3] is not None
-            or what.flags & (lib.REPEAT_PADDING | lib.ALL_STATES)):
+    if _operators.lacks(spec, *arguments[2:4], what.flags, what.drop):
         raise NotImplementedError(f"ecornn: no {derivative} {why}")
     count(f"{derivative} {why}" if _why_not(what, arguments) else derivative)
 
@@ -444,12 +437,6 @@ def layer(call: Call, x, lengths, states, weights):
     what = What(call.spec, call.batch_major, call.flags, call.drop, _watched.keeps(tensors))
     y, *final, _ = apply(Forward, what, seed, lengths, call.resets, call.mask, *tensors)
     return as_results(call, (y if packing is None else packing.pack(y), *final))
-
-
-def under_vmap() -> bool:
-    """Is a vmap of torch.func active?"""
-    return any(each.key() == _functorch.TransformType.Vmap
-               for each in _functorch.get_interpreter_stack() or ())
 
 
 def _orders() -> int:

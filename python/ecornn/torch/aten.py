@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _call, _operators, _transforms, _weights, cells
+from . import _call, _weights, cells
 from ._fallbacks import count, reason
 from ._packing import packing_of
 from ._spec import GATES, Layers, spec_of
@@ -59,20 +59,12 @@ def _kernels(name: str):
     lstm = cell == "lstm"
 
     def original(overload, x, *args):
-        found = torchs(overload, x, *args)
+        # Not decompose(): torch's LSTM in Python gives states a dimension too many.
+        found = overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, *args)
         if _active:
             *_, hx, params, _, layers, dropout, train, _ = args[:7 + (overload is op.data)]
             count(reason(x, params, hx if lstm else [hx], train and dropout >= 1 and layers > 1))
         return found
-
-    def torchs(overload, x, *args):
-        if _transforms.under_vmap():  # which torch's kernels do not support
-            *sizes, hx, params, bias, layers, dropout, train, both = args[:7 + (overload is op.data)]
-            of = Layers(cell, 0, 0, layers, bias, both, dropout=dropout * train)
-            return _operators.run(of, x, hx if lstm else [hx], params, overload is op.input and args[-1],
-                                  packing_of(sizes[0], x.device) if sizes else None)
-        # Not decompose(): torch's LSTM in Python gives states a dimension too many.
-        return overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, *args)
 
     def input(x, *arguments):
         hx, params, *sizes, train, both, batch_first = arguments

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from . import _dynamo, _operators, _subclasses, _watched
+from . import _dynamo, _subclasses
 from ._fallbacks import count, reason
 from ._forward import Forward
 from ._freezing import KEPT
-from ._packing import packing_of
 from .cells import GRUCell, LSTMCell, RNNCell
 
 _nn = torch.nn
@@ -35,44 +34,12 @@ class _Layers(Forward):
             raise ValueError("lengths: the input is not one that ecornn takes "
                              f"({getattr(input, 'dtype', None)}, {getattr(input, 'shape', None)})")
         x = input.data if isinstance(input, PackedSequence) else input
-        if _watched.transformed() and x.dim() in (2, 3) and x.numel():
-            found = self._by_operators(input, hx)
-        else:
-            found = self._torch.forward(self, input, hx)
+        found = self._torch.forward(self, input, hx)
         if not torch.compiler.is_compiling():
             states = hx if isinstance(hx, (tuple, list)) else [hx]
             count(reason(x, self._tensors(), states,
                          self.training and self.dropout >= 1 and self.num_layers > 1))
         return found
-
-    def _by_operators(self, input, hx):
-        """For transforms of torch.func and forward-mode differentiation."""
-        x, sizes, packing, order, back = input, None, None, None, None
-        if isinstance(input, PackedSequence):
-            x, sizes, order, back = input
-            packing = packing_of(sizes, x.device)
-        alone = packing is None and x.dim() == 2
-        if alone:
-            x = x.unsqueeze(0 if self.batch_first else 1)
-        batch = packing.batch if packing else x.shape[0 if self.batch_first else 1]
-        spec = self._spec()
-        if hx is None:
-            states = [x.new_zeros(shape) for shape in spec.state_shapes(batch)]
-        else:
-            states = [state.unsqueeze(1) if alone else state if order is None
-                      else state.index_select(1, order)
-                      for state in (hx if spec.states > 1 else [hx])]
-        self.check_forward_args(x, tuple(states) if spec.states > 1 else states[0],
-                                packing and packing.batch_sizes())
-        y, *final = _operators.run(spec.of._replace(dropout=self.dropout * self.training), x, states,
-                                   self._tensors(), self.batch_first, packing)
-        if alone:
-            y = y.squeeze(0 if self.batch_first else 1)
-            final = [state.squeeze(1) for state in final]
-        elif back is not None:
-            final = [state.index_select(1, back) for state in final]
-        y = y if packing is None else PackedSequence(y, sizes, order, back)
-        return y, final[0] if len(final) == 1 else tuple(final)
 
 
 class LSTM(_Layers, _nn.LSTM if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
