@@ -115,7 +115,7 @@ static int64_t find_place(void)
     return first;
 }
 
-int64_t job_make(const struct job_wish *wish)
+int64_t ecornn_torch_job(const struct job_wish *wish)
 {
     struct job *const job = job_from(wish);
     if (!job)
@@ -140,7 +140,7 @@ static struct job *find(int64_t number)
     return job && job->number == number ? job : NULL;
 }
 
-void job_drop(int64_t number)
+void ecornn_torch_job_free(int64_t number)
 {
     lock_take(LOCK_JOBS);
     struct job *const job = find(number);

@@ -39,8 +39,8 @@ struct job_wish {
 const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wish);
 
 /* Returns the number of a new job; 0: no memory, or the library or this file refuses the wish. */
-int64_t job_make(const struct job_wish *wish);
-void job_drop(int64_t number);
+SHOWN int64_t ecornn_torch_job(const struct job_wish *wish);
+SHOWN void ecornn_torch_job_free(int64_t number);
 /* Holds the job of that number until job_let_go; NULL: there is none. */
 struct job *job_hold(int64_t number);
 void job_let_go(struct job *job); /* NULL is allowed */

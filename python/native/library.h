@@ -10,6 +10,8 @@
 
 #include "ecornn.h"
 
+#define SHOWN __attribute__((visibility("default"))) /* what a module offers */
+
 /* clang-format off */
 #define LIBRARY_FUNCTIONS(f) \
     f(ecornn_status, device_open, (ecornn_device **, const char *)) \

@@ -4,11 +4,8 @@
 #include "python/native/operator.h"
 
 #include "python/native/cell.h"
-#include "python/native/job.h"
 #include "python/native/layer.h"
 #include "python/native/lent.h"
-
-#define SHOWN __attribute__((visibility("default")))
 
 enum { VERSION = 5 }; /* version of the interface between Python and this module */
 
@@ -16,9 +13,6 @@ enum { VERSION = 5 }; /* version of the interface between Python and this module
  * registered; otherwise Python or libecornn has another version, this torch has no stable
  * interface, or another copy of this module has registered them. */
 SHOWN int ecornn_torch_open(int version, void *opened);
-/* Makes a job for the operators, see job.h.  Returns its number, or 0. */
-SHOWN int64_t ecornn_torch_job(const struct job_wish *wish);
-SHOWN void ecornn_torch_job_free(int64_t job);
 
 static const struct {
     const char *name, *schema;
@@ -87,14 +81,4 @@ int ecornn_torch_open(int version, void *opened)
                    implement("CUDA")
                ? 0
                : 1;
-}
-
-int64_t ecornn_torch_job(const struct job_wish *wish)
-{
-    return job_make(wish);
-}
-
-void ecornn_torch_job_free(int64_t job)
-{
-    job_drop(job);
 }

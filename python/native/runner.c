@@ -33,24 +33,6 @@ const char *ecornn_run_error(int status)
     return error_text((ecornn_status)status);
 }
 
-int ecornn_run_new(const ecornn_desc *desc, struct stack **stack)
-{
-    if (desc->size != sizeof *desc)
-        return ECORNN_BAD_ARGUMENT;
-    *stack = stack_new(desc);
-    return *stack ? ECORNN_OK : ECORNN_NO_MEMORY;
-}
-
-void ecornn_run_free(struct stack *stack)
-{
-    stack_free(stack);
-}
-
-int ecornn_run_take(struct stack *stack, const void *block, size_t bytes, int frozen)
-{
-    return stack_take(stack, block, bytes, frozen) ? ECORNN_OK : ECORNN_NO_MEMORY;
-}
-
 int ecornn_run_plan(struct stack *stack, const struct ask *ask, struct run_plan *found)
 {
     const ecornn_status status =

@@ -9,8 +9,6 @@
 
 #include "python/native/stack.h"
 
-#define SHOWN __attribute__((visibility("default")))
-
 enum { RUN_VERSION = 2 };
 
 /* Called once, with the libecornn that the caller has opened.  0: all is there; else the caller or
@@ -20,8 +18,11 @@ SHOWN int ecornn_run_open(int version, void *library);
 /* What failed, after that status in this thread, until its next failure. */
 SHOWN const char *ecornn_run_error(int status);
 
-SHOWN int ecornn_run_new(const ecornn_desc *desc, struct stack **stack); /* stack_new */
-SHOWN void ecornn_run_free(struct stack *stack);
+/* stack.c.  desc: without device, T, N and types.  What concerns training (dropout, memory_limit,
+ * saving) is for runs with ECORNN_TRAINING. */
+SHOWN int ecornn_run_new(const ecornn_desc *desc, struct stack **stack);
+SHOWN void ecornn_run_free(struct stack *stack); /* NULL is allowed */
+/* The block of parameters from now on.  frozen: inference uses a copy of it as it is now. */
 SHOWN int ecornn_run_take(struct stack *stack, const void *block, size_t bytes, int frozen);
 
 /* A plan, held until ecornn_run_let_go, and what it was made for; unchanged if there is none. */

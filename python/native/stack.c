@@ -4,7 +4,7 @@
  * One lock guards the lists of all stacks; it is held for searches only.  Plans are made under
  * another, so that threads that want the same plan make it once.
  */
-#include "python/native/stack.h"
+#include "python/native/runner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +29,14 @@ struct stack {
     struct packs packs;
 };
 
-struct stack *stack_new(const ecornn_desc *desc)
+int ecornn_run_new(const ecornn_desc *desc, struct stack **stack)
 {
-    struct stack *const stack = new_zeros(1, sizeof *stack);
-    if (stack)
-        stack->desc = *desc;
-    return stack;
+    if (desc->size != sizeof *desc)
+        return ECORNN_BAD_ARGUMENT;
+    *stack = new_zeros(1, sizeof **stack);
+    if (*stack)
+        (*stack)->desc = *desc;
+    return *stack ? ECORNN_OK : ECORNN_NO_MEMORY;
 }
 
 static void free_entry(struct entry *entry)
@@ -43,7 +45,7 @@ static void free_entry(struct entry *entry)
     free(entry);
 }
 
-void stack_free(struct stack *stack)
+void ecornn_run_free(struct stack *stack)
 {
     if (!stack)
         return;
@@ -165,11 +167,11 @@ ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan
 
 /* ---- packed weights -------------------------------------------------------------------------- */
 
-bool stack_take(struct stack *stack, const void *block, size_t bytes, bool frozen)
+int ecornn_run_take(struct stack *stack, const void *block, size_t bytes, int frozen)
 {
     struct memory *const copy = frozen ? memory_new(NULL, bytes) : NULL;
     if (frozen && !copy)
-        return false;
+        return ECORNN_NO_MEMORY;
     if (copy)
         memcpy(copy->at, block, bytes);
     lock_take(LOCK_LISTS);
@@ -178,7 +180,7 @@ bool stack_take(struct stack *stack, const void *block, size_t bytes, bool froze
     stack->frozen = copy;
     lock_release(LOCK_LISTS);
     memory_drop(old);
-    return true;
+    return ECORNN_OK;
 }
 
 ecornn_status stack_packed(struct stack *stack, struct plan *plan, const struct ask *ask,

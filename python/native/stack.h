@@ -26,16 +26,9 @@ struct ask {
     double measure_seconds;   /* for a new plan; 0: none; below 0: no new plan */
 };
 
-/* desc: without device, T, N and types.  What concerns training (dropout, memory_limit, saving) is
- * for runs with ECORNN_TRAINING.  NULL: no memory. */
-struct stack *stack_new(const ecornn_desc *desc);
-void stack_free(struct stack *stack); /* NULL is allowed */
-
 /* Holds the plan for such runs until plan_let_go; NULL after a failure, or without one. */
 ecornn_status stack_plan(struct stack *stack, const struct ask *ask, struct plan **found);
 
-/* The block of parameters from now on.  frozen: inference uses a copy of it as it is now. */
-bool stack_take(struct stack *stack, const void *block, size_t bytes, bool frozen);
 /* Holds the weights for a run of that plan until packed_drop. */
 ecornn_status stack_packed(struct stack *stack, struct plan *plan, const struct ask *ask,
                            struct packed **found);

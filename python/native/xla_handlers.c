@@ -5,8 +5,6 @@
 
 #include "python/native/xla.h"
 
-#define SHOWN __attribute__((visibility("default")))
-
 enum { VERSION = 6 }; /* version of the interface between Python and this module */
 
 /* Called by Python with the libecornn that it has opened.  0: done. */

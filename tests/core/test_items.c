@@ -4,7 +4,6 @@
  * and has no stages.  Wrong calls are refused, and write nothing.
  */
 #include <check.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -222,7 +221,7 @@ START_TEST(refuses)
 {
     const ecornn_cell *const cell = builtin_cell("lstm");
     read_items(cell);
-    const int bad[] = {-1, INT_MIN, items, INT_MAX};
+    const int bad[] = {-1, INT32_MIN, items, INT32_MAX};
     const size_t sizes[] = {0, 8, sizeof *item - 1, (size_t)-1};
     ecornn_cell_item one, before;
     memset(&one, 7, sizeof one);
