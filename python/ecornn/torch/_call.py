@@ -156,9 +156,8 @@ def _elementary(spec: Spec, given: Given, batch_major: bool, train: bool, flags:
 def _by_operator(call: Call, x, lengths, states, weights):
     """The run as an operator; None if torch.jit.trace can take torch's own layers."""
     spec, packing = call.spec, call.packing
-    if _watched.traced() and spec.torch and spec.heads == 1 and spec.models is None and (
-            (lengths is None or packing is not None) and call.resets is None and call.mask is None
-            and not call.shows):
+    if _watched.traced() and (lengths is None or packing is not None) and (
+            not _operators.lacks(spec, call.resets, call.mask, call.flags)):
         return None
     if packing is not None:
         x = packing.pad(x)

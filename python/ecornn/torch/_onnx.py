@@ -11,24 +11,13 @@ from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.registration import torch_op
 from onnxscript.onnx_types import TensorType
 
-from .. import _library as lib
+from ._operators import lacks
 from ._spec import words_of
 
 # ONNX's node, its order of torch's gates, attributes.
 _NODES = {"lstm": ("LSTM", (0, 3, 1, 2), {}), "gru": ("GRU", (1, 0, 2), {"linear_before_reset": 1}),
           "rnn-tanh": ("RNN", (0,), {"activations": ["Tanh"]}),
           "rnn-relu": ("RNN", (0,), {"activations": ["Relu"]})}
-
-
-def _refuse(spec, flags, resets, mask, drop) -> None:
-    """An error for what the nodes cannot do."""
-    wrong = {f"the cell {' '.join(spec.cell.split()[:2])}": spec.cell not in _NODES, "proj_size": spec.proj,
-             "heads": spec.heads > 1, "an Ensemble": spec.models is not None, "training with dropout": drop,
-             "resets": resets is not None, "mask": mask is not None,
-             "repeat_padding": flags & lib.REPEAT_PADDING, "all_states": flags & lib.ALL_STATES}
-    for name, found in wrong.items():
-        if found:
-            raise NotImplementedError(f"ecornn: ONNX has no node for {name}")
 
 
 def _ordered(tensor, gates, hidden: int):
@@ -50,7 +39,9 @@ def ecornn_layer(
         starts: Optional[Sequence[TensorType]], mask: Optional[TensorType], cell: str,
         problem: str, training: str, dropout: float, drop: bool, seed: Optional[TensorType], keep: bool):
     spec, batch_major, flags = words_of(cell, problem, training, dropout, len(weights))
-    _refuse(spec, flags, resets, mask, drop)
+    why = lacks(spec, resets, mask, flags, drop) or "proj_size" * (spec.proj > 0)
+    if why:
+        raise NotImplementedError(f"ecornn: ONNX has no node for {why}")
     (node, gates, more), hidden, layers = _NODES[spec.cell], spec.hidden, spec.layers
     bias, pairs, each = spec.bias, spec.directions, len(spec.names)
     if pairs == 2:
