@@ -5,8 +5,9 @@
     python/mirrors.py --check    says whether it is up to date
 
 The file is committed, since wheels are installed without a compiler; tests/build/mirrors.sh compares it.
-A structure of runs is packed by one call of struct.pack and becomes names and letters for it: a ctypes.Structure
-costs as much for every field. All others become ctypes.Structures, which know their size.
+A structure is its fields with the letters of struct for their types. Those of runs are packed by one call of
+struct.pack: a ctypes.Structure costs as much for every field. All others become ctypes.Structures, which know their
+size.
 """
 import os
 import re
@@ -15,16 +16,16 @@ import sys
 HEADERS = ["ecornn/types.h", "ecornn.h", "ecornn/experimental.h"]
 # Structures of runs, which are packed by one call.
 PACKED = {"io", "gradient", "attention_io", "attention_gradient"}
-# For each type of C the one of ctypes and struct's letter for it.
-TYPES = {"char": ("c_char", "s"), "float": ("c_float", "f"), "double": ("c_double", "d"),
-         "int32_t": ("c_int32", "i"),
-         "uint32_t": ("c_uint32", "I"), "uint64_t": ("c_uint64", "Q"), "size_t": ("c_size_t", "N")}
-POINTER, ENUM = ("c_void_p", "P"), ("c_int", "i")
+# struct's letter for each type of C; a pointer is P, an enumeration i.
+LETTERS = {"char": "s", "float": "f", "double": "d", "int32_t": "i", "uint32_t": "I", "uint64_t": "Q", "size_t": "N"}
 
 HEAD = '''"""Constants and structures of the public headers, written by python/mirrors.py: do not edit."""
 
-from ctypes import (Structure, c_char, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64,
-                    c_void_p, sizeof)
+from ctypes import (Structure, c_char, c_double, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p,
+                    sizeof)
+
+_TYPES = {"s": c_char, "f": c_float, "d": c_double, "i": c_int32, "I": c_uint32, "Q": c_uint64, "N": c_size_t,
+          "P": c_void_p}
 
 
 class Sized(Structure):
@@ -32,6 +33,16 @@ class Sized(Structure):
 
     def __init__(self, **fields):
         super().__init__(size=sizeof(self), **fields)
+
+
+def _mirrors(fields):
+    """Gives a structure its fields: struct's letter for the type of each, after the length of an array."""
+    def mirror(structure):
+        pairs = [field.split(":") for field in fields.split()]
+        structure._fields_ = [(name, _TYPES[of[-1]] * int(of[:-1]) if of[:-1] else _TYPES[of]) for name, of in pairs]
+        return structure
+
+    return mirror
 
 
 '''
@@ -55,35 +66,29 @@ def enumerators(text):
             yield name.removeprefix("ECORNN_"), value
 
 
-def fields(body, constants, enums, known):
-    """(name, type for ctypes, format of struct) of every field of a structure."""
+def fields(body, constants, enums):
+    """The fields of a structure: "name:letter", with a length before the letter."""
     for declaration in filter(None, (line.strip() for line in body.split(";"))):
         found = re.fullmatch(r"(.*?)(\w+)(?:\[(\w+)\])?", declaration, re.S)
         type_, name, count = (found.group(1).replace("const ", "").strip(), found.group(2), found.group(3))
-        if count:
-            count = int(count) if count.isdigit() else constants[count.removeprefix("ECORNN_")]
-        if type_ in known:
-            kind = (known[type_], None)
-        else:
-            kind = POINTER if "*" in type_ else ENUM if type_ in enums else TYPES[type_]
-        yield name, kind[0] + (f" * {count}" if count else ""), f"{count or ''}{kind[1]}"
+        if count and not count.isdigit():
+            count = constants[count.removeprefix("ECORNN_")]
+        letter = "P" if "*" in type_ else "i" if type_ in enums else LETTERS[type_]
+        yield f"{name}:{count or ''}{letter}"
 
 
 def write(text):
     """The Python source."""
-    constants, known = dict(enumerators(text)), {}
+    constants = dict(enumerators(text))
     enums = re.findall(r"typedef enum \{[^}]*\} (\w+);", text)
     lines = [f"{name} = {value}" for name, value in constants.items()]
     for body, name in re.findall(r"typedef (?:struct|ecornn_\w+) \{([^}]*)\} (\w+);", text):
-        listed = list(fields(body, constants, enums, known))
-        short = name.removeprefix("ecornn_")
+        said, short = " ".join(fields(body, constants, enums)), name.removeprefix("ecornn_")
         if short in PACKED:
-            said = " ".join(f"{field}:{letter}" for field, _, letter in listed)
             lines += ["", f"# {name}", f'{short.upper()} = "{said}"']
             continue
-        known[name] = "".join(word.capitalize() for word in short.split("_"))
-        lines += ["", "", f"class {known[name]}(Sized):", f'    """{name}."""', "", "    _fields_ = ["]
-        lines += [f'        ("{field}", {type_}),' for field, type_, _ in listed] + ["    ]", ""]
+        made = "".join(word.capitalize() for word in short.split("_"))
+        lines += ["", "", f'@_mirrors("{said}")', f"class {made}(Sized):", f'    """{name}."""', ""]
     return re.sub(r"\n\n\n+", "\n\n\n", HEAD + "\n".join(lines) + "\n")
 
 

@@ -1,7 +1,10 @@
 """Constants and structures of the public headers, written by python/mirrors.py: do not edit."""
 
-from ctypes import (Structure, c_char, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64,
-                    c_void_p, sizeof)
+from ctypes import (Structure, c_char, c_double, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p,
+                    sizeof)
+
+_TYPES = {"s": c_char, "f": c_float, "d": c_double, "i": c_int32, "I": c_uint32, "Q": c_uint64, "N": c_size_t,
+          "P": c_void_p}
 
 
 class Sized(Structure):
@@ -9,6 +12,16 @@ class Sized(Structure):
 
     def __init__(self, **fields):
         super().__init__(size=sizeof(self), **fields)
+
+
+def _mirrors(fields):
+    """Gives a structure its fields: struct's letter for the type of each, after the length of an array."""
+    def mirror(structure):
+        pairs = [field.split(":") for field in fields.split()]
+        structure._fields_ = [(name, _TYPES[of[-1]] * int(of[:-1]) if of[:-1] else _TYPES[of]) for name, of in pairs]
+        return structure
+
+    return mirror
 
 
 MAX_STATES = 4
@@ -44,33 +57,9 @@ STREAMS = 65536
 MEASURE = 131072
 
 
+@_mirrors("size:N param_elements:N weight_bytes:N dweight_bytes:N workspace_bytes:N reserve_bytes:N alignment:N param_count:i steps:i batch:i input:i output:i reads_y:i checks_lengths:i models:i source:i layers:i joined:i first_param:i param_offset:N weight_offset:N dweight_offset:N")
 class Sizes(Sized):
     """ecornn_sizes."""
-
-    _fields_ = [
-        ("size", c_size_t),
-        ("param_elements", c_size_t),
-        ("weight_bytes", c_size_t),
-        ("dweight_bytes", c_size_t),
-        ("workspace_bytes", c_size_t),
-        ("reserve_bytes", c_size_t),
-        ("alignment", c_size_t),
-        ("param_count", c_int32),
-        ("steps", c_int32),
-        ("batch", c_int32),
-        ("input", c_int32),
-        ("output", c_int32),
-        ("reads_y", c_int32),
-        ("checks_lengths", c_int32),
-        ("models", c_int32),
-        ("source", c_int32),
-        ("layers", c_int32),
-        ("joined", c_int32),
-        ("first_param", c_int32),
-        ("param_offset", c_size_t),
-        ("weight_offset", c_size_t),
-        ("dweight_offset", c_size_t),
-    ]
 
 
 # ecornn_io
@@ -80,75 +69,24 @@ IO = "size:N lengths:P x:P y:P initial:4P final:4P weights:P workspace:P reserve
 GRADIENT = "size:N dy:P dfinal:4P dx:P dinitial:4P dweights:P add:i reserved:i dreset_state:4P dstates:4P layers:P tangent:P dparams:P dinputs:P dinput_rows:P"
 
 
+@_mirrors("size:N name:48s offset:N rows:i cols:i")
 class Param(Sized):
     """ecornn_param."""
 
-    _fields_ = [
-        ("size", c_size_t),
-        ("name", c_char * 48),
-        ("offset", c_size_t),
-        ("rows", c_int32),
-        ("cols", c_int32),
-    ]
 
-
+@_mirrors("size:N memory_bytes:N name:64s backend:16s algorithms:128s variant:16s threads:i reserved:i")
 class DeviceInfo(Sized):
     """ecornn_device_info."""
 
-    _fields_ = [
-        ("size", c_size_t),
-        ("memory_bytes", c_size_t),
-        ("name", c_char * 64),
-        ("backend", c_char * 16),
-        ("algorithms", c_char * 128),
-        ("variant", c_char * 16),
-        ("threads", c_int32),
-        ("reserved", c_int32),
-    ]
 
-
+@_mirrors("size:N value:d word:16s name:32s stage:i index:i argument:3i reserved:i")
 class CellItem(Sized):
     """ecornn_cell_item."""
 
-    _fields_ = [
-        ("size", c_size_t),
-        ("value", c_double),
-        ("word", c_char * 16),
-        ("name", c_char * 32),
-        ("stage", c_int32),
-        ("index", c_int32),
-        ("argument", c_int32 * 3),
-        ("reserved", c_int32),
-    ]
 
-
+@_mirrors("size:N cell:P memory_limit:Q flags:I steps:i batch:i input:i hidden:i proj:i layers:i type:i param_type:i weight_type:i save_type:i save_every:i models:i heads:i dropout:f reserved:i measure_seconds:d key:i reserved2:i")
 class Desc(Sized):
     """ecornn_desc."""
-
-    _fields_ = [
-        ("size", c_size_t),
-        ("cell", c_void_p),
-        ("memory_limit", c_uint64),
-        ("flags", c_uint32),
-        ("steps", c_int32),
-        ("batch", c_int32),
-        ("input", c_int32),
-        ("hidden", c_int32),
-        ("proj", c_int32),
-        ("layers", c_int32),
-        ("type", c_int),
-        ("param_type", c_int),
-        ("weight_type", c_int),
-        ("save_type", c_int),
-        ("save_every", c_int32),
-        ("models", c_int32),
-        ("heads", c_int32),
-        ("dropout", c_float),
-        ("reserved", c_int32),
-        ("measure_seconds", c_double),
-        ("key", c_int32),
-        ("reserved2", c_int32),
-    ]
 
 
 # ecornn_attention_io
