@@ -188,10 +188,12 @@ class _Writer:
     def constant(self, name: str, values: Any) -> str:
         """Adds an array of weights; returns its name."""
         flat = numpy.ravel(values).astype(numpy.float32)
+        return self._array("float", name, flat, [_number(value) for value in flat], 6)
+
+    def _array(self, kind: str, name: str, flat: numpy.ndarray, words: list[str], row: int) -> str:
         self.weight_bytes += flat.nbytes
-        words = [_number(value) for value in flat]
-        lines = ",\n    ".join(", ".join(words[k:k + 6]) for k in range(0, len(words), 6))
-        self.constants.append(f"static const float {name}[{len(words)}] = {{\n    {lines}}};\n")
+        lines = ",\n    ".join(", ".join(words[k:k + row]) for k in range(0, len(words), row))
+        self.constants.append(f"static const {kind} {name}[{len(words)}] = {{\n    {lines}}};\n")
         return name
 
     def _product(self, name: str, matrix: numpy.ndarray, to: str, start: str, by: str,
@@ -204,7 +206,9 @@ class _Writer:
             self.constant(name, matrix.T)
         else:
             scales = numpy.float32([_scale(row) for row in matrix])
-            self._bytes(name, matrix.T, scales)
+            with numpy.errstate(divide="ignore", invalid="ignore"):
+                whole = numpy.where(scales > 0, numpy.rint(matrix.T / scales), 0).astype(numpy.int8).ravel()
+            self._array("int8_t", name, whole, [*map(str, whole)], 20)
             scale = self.constant(f"{name}_scale", scales)
         calls, at = [], 0
         for some, n in _c_words.tiles(units):
@@ -216,20 +220,13 @@ class _Writer:
             at += some
         return calls
 
-    def _bytes(self, name: str, weights: numpy.ndarray, scales: numpy.ndarray) -> None:
-        """Adds weights [columns,units] as integers."""
-        with numpy.errstate(divide="ignore", invalid="ignore"):
-            whole = numpy.where(scales > 0, numpy.rint(weights / scales), 0).astype(int).ravel()
-        self.weight_bytes += whole.size
-        lines = ",\n    ".join(", ".join(map(str, whole[k:k + 20])) for k in range(0, whole.size, 20))
-        self.constants.append(f"static const int8_t {name}[{whole.size}] = {{\n    {lines}}};\n")
-
     def _parameter(self, layer: int, name: str) -> numpy.ndarray:
         return self.layer.parameters[f"{layer}.fwd.{name}"]
 
-    def _products(self, layer: int, names: dict[int, str], by: str, started: set[int]) -> list[str]:
+    def _products(self, layer: int, names: dict[int, str], what: str, started: set[int]) -> list[str]:
         """A matrix for some accumulators times a vector, for each run of neighbours.  The first product
-        of an accumulator begins with its bias."""
+        of an accumulator begins with its bias.  what: x, stateK or operandK."""
+        by = f"operand + {what[7:]} * HIDDEN" if what.startswith("operand") else what
         runs = [list(run) for _, run in groupby(names, key=lambda a: a - list(names).index(a))]
         calls = []
         for run in runs:
@@ -240,7 +237,7 @@ class _Writer:
             matrix = numpy.concatenate([self._parameter(layer, names[a]) for a in run])
             at = run[0] * self.layer.hidden
             calls += late * some + self._product(
-                f"{names[run[0]][0]}{layer}_{by.split()[0]}_{run[0]}", matrix, _after("acc", at),
+                f"{names[run[0]][0]}{layer}_{what}_{run[0]}", matrix, _after("acc", at),
                 _after(start, at), by, self.layer.weights or "f32")
         started |= set(names)
         return calls
@@ -250,10 +247,9 @@ class _Writer:
         for term in self.made.terms:
             if term.stage == stage and term.word in ("input", "product"):
                 _, state, operand = term.arguments
-                by = ("x" if term.word == "input" else f"state{state}" if state >= 0 else
-                      f"operand + {operand} * HIDDEN")
-                groups.setdefault(by, {})[term.index] = term.name
-        return [call for by, names in groups.items() for call in self._products(layer, names, by, started)]
+                what = "x" if term.word == "input" else f"state{state}" if state >= 0 else f"operand{operand}"
+                groups.setdefault(what, {})[term.index] = term.name
+        return [call for what, names in groups.items() for call in self._products(layer, names, what, started)]
 
     def layer_text(self, layer: int) -> str:
         """The function of one layer's step."""

@@ -40,6 +40,12 @@ j = tanh(v + R (i * h) + W x + b)
 c' = a * c + i * tanh(e + R c)
 h' = c' * j - v
 """
+TWO = """
+cell two(h)
+f = sigmoid(W x + R h + b)
+e = R (f * f)
+h' = tanh(R (f * h) + e + b)
+"""
 # Name: cell, input, hidden, and more of Layer.
 NETS = {**{name.replace("-", "_"): (name, 7, 7, {"layers": 2}) for name in ecornn.cells()},
         "tiny": ("lstm", 1, 3, {}), "wide": ("gru", 9, 40, {"layers": 3}),
@@ -49,7 +55,7 @@ NETS = {**{name.replace("-", "_"): (name, 7, 7, {"layers": 2}) for name in ecorn
         "projected_bytes": ("lstm", 3, 21, {"proj": 6, "weights": "int8"}),
         "order_bytes": (ORDER, 5, 5, {"layers": 2, "weights": "int8"}),
         "parts": (PARTS, 9, 3, {}), "parts_bytes": (PARTS, 9, 2, {"weights": "int8"}),
-        "means": (MEANS, 3, 19, {"layers": 2}), "order": (ORDER, 5, 5, {"layers": 2})}
+        "two_operands": (TWO, 3, 5, {"layers": 2}), "means": (MEANS, 3, 19, {"layers": 2}), "order": (ORDER, 5, 5, {"layers": 2})}
 STEPS, X = 61, 61 * 9
 MAKE = """
 import sys, numpy as np, ecornn
