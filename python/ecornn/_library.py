@@ -230,14 +230,6 @@ def device_count(backend: str) -> int:
     return count.value
 
 
-def print_of(function, handle: int) -> str:
-    """What one of the library's functions prints of a plan or a cell."""
-    size = function(handle, None, 0) + 1
-    text = ctypes.create_string_buffer(size)
-    function(handle, text, size)
-    return text.value.decode("utf-8", "replace")
-
-
 def version() -> str:
     """The library's version and instruction set, e.g. ``0.1.0 cpu:avx512``."""
     return library.ecornn_version().decode()

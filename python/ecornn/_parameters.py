@@ -57,11 +57,6 @@ class Parameters(Mapping):
         return f"Parameters({inside})"
 
 
-def count_of(table: list[Parameter]) -> int:
-    """Number of elements in the block."""
-    return sum(parameter.rows * parameter.cols for parameter in table)
-
-
 def size_in(plan: Plan, system: str) -> int:
     """Number of elements of the weights in another system."""
     if not isinstance(system, str):

@@ -239,7 +239,10 @@ class Printed:
 
     def __str__(self) -> str:
         """The plan in words: the choices, and the reasons."""
-        return lib.print_of(library.ecornn_plan_print, self.handle)
+        size = library.ecornn_plan_print(self.handle, None, 0) + 1
+        text = ctypes.create_string_buffer(size)
+        library.ecornn_plan_print(self.handle, text, size)
+        return text.value.decode("utf-8", "replace")
 
 
 class Made(Printed):

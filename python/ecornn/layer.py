@@ -18,7 +18,7 @@ from . import _exchange, _run, arrays
 from ._errors import BadArgument
 from ._locks import make_lock
 from ._memory import address_of
-from ._parameters import Parameters, convert, count_of
+from ._parameters import Parameters, convert
 from ._plan import Plan, Plans, Shape, device as handle_of, limit_of, saving_of
 from ._repeat import Repeat
 from ._run import Gradients, Run
@@ -146,7 +146,7 @@ class Layer:
         self._table = first.parameters()
         self._lock = make_lock()
         self._last: Parameters | None = None
-        self._take_block(self._initial(_seed(seed)))
+        self._take_block(self._initial(_seed(seed), first.most.param_elements))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _ARGUMENTS and "_last" in self.__dict__:  # after construction
@@ -161,10 +161,10 @@ class Layer:
             raise BadArgument(f"weights are f32, must be {self.dtype} like dtype, or bf16 or f16")
         return found
 
-    def _initial(self, seed: int) -> numpy.ndarray:
+    def _initial(self, seed: int, count: int) -> numpy.ndarray:
         bound = 1 / math.sqrt(self.hidden)
         kind = numpy.float64 if self._param_type == lib.F64 else numpy.float32
-        drawn = numpy.random.default_rng(seed).uniform(-bound, bound, count_of(self._table))
+        drawn = numpy.random.default_rng(seed).uniform(-bound, bound, count)
         return drawn.astype(kind)
 
     def _take_block(self, block: numpy.ndarray) -> None:

@@ -6,6 +6,7 @@ over.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, Callable
 
@@ -28,10 +29,7 @@ class Array:
     __slots__ = ("shape", "_memory", "_type", "_place", "_stream", "__weakref__")
 
     def __init__(self, place: Place, shape: tuple[int, ...], type: int, stream: int = 0):
-        count = 1
-        for size in shape:
-            count *= size
-        self._memory = Memory(place.device, count * BYTES[type])
+        self._memory = Memory(place.device, math.prod(shape) * BYTES[type])
         self.shape, self._type, self._place, self._stream = shape, type, place, stream
 
     @classmethod
