@@ -5,6 +5,8 @@ What ecornn does not support goes to torch's kernel, as if nothing had been regi
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 from . import _call, _weights, cells
@@ -53,43 +55,32 @@ def _checked(spec, x, states, params, batch: int, dims: int) -> bool:
                for state, shape in zip(states, spec.state_shapes(batch)))
 
 
-def _kernels(name: str):
-    """The functions registered for both overloads of one of aten's layers."""
+def _kernel(name: str, packed: bool):
+    """The function registered for an overload of one of aten's layers: of padded x, or of packed rows and
+    batch sizes."""
     cell, op = _OPS[name], getattr(torch.ops.aten, name)
-    lstm = cell == "lstm"
+    overload, dims = (op.data, 2) if packed else (op.input, 3)
 
-    def original(overload, x, *args):
+    def run(x, *arguments):
+        sizes, *rest = arguments if packed else (None, *arguments)
+        hx, params, *of, dropout, train, both = rest[:7]
+        batch_first = not packed and rest[7]
+        states = list(hx) if cell == "lstm" else [hx]
+        if _active and x.dim() == dims and (len(sizes) if packed else x.shape[1 if batch_first else 0]):
+            spec = _stack(cell, params, *of, dropout, both)
+            batch = int(sizes[0]) if packed else x.shape[0 if batch_first else 1]
+            if _checked(spec, x, states, params, batch, dims):
+                lengths = packing_of(sizes, x.device) if packed else None
+                out = _call.layer(spec, _call.Given(x, lengths, states, params), batch_first, train)
+                if out is not None:
+                    return out
         # Not decompose(): torch's LSTM in Python gives states a dimension too many.
-        found = overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, *args)
+        found = overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, *arguments)
         if _active:
-            *_, hx, params, _, layers, dropout, train, _ = args[:7 + (overload is op.data)]
-            count(reason(x, params, hx if lstm else [hx], train and dropout >= 1 and layers > 1))
+            count(reason(x, params, states, train and dropout >= 1 and of[1] > 1))
         return found
 
-    def input(x, *arguments):
-        hx, params, *sizes, train, both, batch_first = arguments
-        states = list(hx) if lstm else [hx]
-        if _active and x.dim() == 3 and x.shape[1 if batch_first else 0]:
-            spec = _stack(cell, params, *sizes, both)
-            if _checked(spec, x, states, params, x.shape[0 if batch_first else 1], 3):
-                out = _call.layer(spec, _call.Given(x, None, states, params), batch_first, train)
-                if out is not None:
-                    return out
-        return original(op.input, x, *arguments)
-
-    def data(rows, batch_sizes, *arguments):
-        hx, params, *sizes, train, both = arguments
-        states = list(hx) if lstm else [hx]
-        if _active and rows.dim() == 2 and len(batch_sizes):
-            spec = _stack(cell, params, *sizes, both)
-            if _checked(spec, rows, states, params, int(batch_sizes[0]), 2):
-                out = _call.layer(spec, _call.Given(rows, packing_of(batch_sizes, rows.device), states,
-                                                    params), False, train)
-                if out is not None:
-                    return out
-        return original(op.data, rows, batch_sizes, *arguments)
-
-    return {"input": input, "data": data}
+    return run
 
 
 def _cell_kernel(kind: int):
@@ -113,10 +104,10 @@ def _register() -> None:
     if _registered is not None:
         return
     library = torch.library.Library("aten", "IMPL")
-    for name in _OPS:
-        for overload, kernel in _kernels(name).items():
-            for key in _KEYS:
-                library.impl(f"{name}.{overload}", kernel, key)
+    for name, packed in itertools.product(_OPS, (False, True)):
+        kernel = _kernel(name, packed)
+        for key in _KEYS:
+            library.impl(f"{name}.{'data' if packed else 'input'}", kernel, key)
     for kind, name in enumerate(cells.NAMES):
         for key in ("AutogradCPU", "CPU"):
             library.impl(name, _cell_kernel(kind), key)
