@@ -46,7 +46,7 @@ COUNTS = {
         (19, 19, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
         (85208, 70500, ["tracked lines", *PRODUCT]),
-    "lines of python/ecornn": (13096, 11000, ["tracked lines", "python/ecornn"]),
+    "lines of python/ecornn": (13086, 11000, ["tracked lines", "python/ecornn"]),
     "lines of python/native": (4853, 3300, ["tracked lines", "python/native"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":

@@ -35,6 +35,8 @@ class Forward(Freezing):
     heads = 1  # only Recurrent has more
     grouped_input = False
     models = 0  # of an Ensemble
+    _NEEDS = ("resets, mask, repeat_padding, all_states: the input must be a tensor [T,N,I] of the weights' "
+              "type")
 
     def _sizes(self) -> tuple:
         """Layers' fields from input to models."""
@@ -105,7 +107,7 @@ class Forward(Freezing):
         """
         if reset_state is not None and resets is None:
             raise ValueError("reset_state is given, but no resets")
-        more = resets is not None or mask is not None or repeat_padding or all_states
+        more = self.models or resets is not None or mask is not None or repeat_padding or all_states
         compiling = torch.compiler.is_compiling()
         if not (compiling or more) and lengths is None and type(input) in PLAIN:
             again = self.__dict__.get("_again")
@@ -136,16 +138,15 @@ class Forward(Freezing):
 
     def _compiled(self, input, hx, lengths, given, flags):
         """forward in a graph of torch.compile or torch.export."""
-        more = given[0] is not None or given[2] is not None or flags
+        more = self.models or given[0] is not None or given[2] is not None or flags
         if isinstance(input, PackedSequence) and not more:
             out = self._packed_apart(input, hx)
-        elif more and not (torch.is_tensor(input) and input.dim() == 3):
+        elif more and not (torch.is_tensor(input) and input.dim() >= 3):
             out = None
         else:
             out = _graph.module(self, input, hx, lengths, given, flags)
         if out is None and more:
-            raise ValueError("resets, mask, repeat_padding, all_states: the input must be a "
-                             "tensor [T,N,I] of the weights' type")
+            raise ValueError(self._NEEDS)
         return self._otherwise(input, hx, lengths) if out is None else out
 
     def _apply(self, fn, recurse=True):

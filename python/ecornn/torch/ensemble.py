@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .. import _library as lib
-from . import _call, _graph
+from . import _call
 from ._spec import CELLS
 from .recurrent import Recurrent
 
@@ -31,6 +30,8 @@ class Ensemble(Recurrent):
     >>> tuple(y.shape), tuple(h.shape), tuple(ensemble.weight_hh_l0.shape)
     ((8, 5, 2, 4), (8, 1, 2, 4), (8, 12, 4))
     """
+
+    _NEEDS = "x must be a tensor of the parameters' type, three or four dimensions, the last input_size"
 
     def __init__(self, models: int, cell: str, input_size: int, hidden_size: int,
                  num_layers: int = 1, bias: bool = True, batch_first: bool = False,
@@ -109,21 +110,9 @@ class Ensemble(Recurrent):
         state or a tuple of states, [M,L*D,N,*]; reset_state: shaped as hx, or one row for all,
         [M,L*D,1,*].  all_states: y, final and the states of every step, [M,L*D,T,N,*].
         """
-        if reset_state is not None and resets is None:
-            raise ValueError("reset_state is given, but no resets")
-        node = None if torch.compiler.is_compiling() else _graph.node(
-            self, (input, hx, lengths, resets, reset_state, mask, repeat_padding, all_states))
-        if node is not None:
-            return node
-        given = resets, reset_state, mask
-        flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
-        if torch.compiler.is_compiling():
-            out = _graph.module(self, input, hx, lengths, given, flags)
-            if out is None:
-                raise ValueError("x must be a tensor of the parameters' type, three or four "
-                                 f"dimensions, the last {self.input_size}")
-            return out
-        return self._with_steps(input, hx, lengths, given, flags)
+        return super().forward(
+            input, hx, lengths=lengths, resets=resets, reset_state=reset_state, mask=mask,
+            repeat_padding=repeat_padding, all_states=all_states)
 
     def _check(self, x, weights) -> None:
         if not _call.fits(x, weights, True):
