@@ -76,7 +76,7 @@ ECORNN_API const char *ecornn_error_detail(void);
  * each: version, compiler, instruction sets, CBLAS, the CUDA module or why it is missing, driver,
  * NVRTC, wisdom files.  Returns the length it needs, -1 on failure. */
 ECORNN_API int ecornn_info(char *text, size_t size);
-/** The version and the instruction set that the CPU backend would use, e.g. "0.1.0 cpu:avx512". */
+/** The version and the instruction set that the CPU backend would use, e.g. "1.0.0 cpu:avx512". */
 ECORNN_API const char *ecornn_version(void);
 
 /** @} */

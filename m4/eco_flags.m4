@@ -19,8 +19,8 @@ AC_DEFUN([ECO_HOST], [
 AC_DEFUN([ECO_LINKER], [
   AX_CHECK_COMPILE_FLAG([-fvisibility=hidden], [VISIBILITY_CFLAGS=-fvisibility=hidden])
   AC_SUBST([VISIBILITY_CFLAGS])
-  AX_CHECK_LINK_FLAG([-Wl,--version-script=$srcdir/lib/ecornn.map],
-    [have_version_script=yes], [have_version_script=no])
+  AS_ECHO(['ECORNN { local: *; };']) > conftest.map
+  AX_CHECK_LINK_FLAG([-Wl,--version-script=conftest.map], [have_version_script=yes], [have_version_script=no])
   AM_CONDITIONAL([HAVE_VERSION_SCRIPT], [test "$have_version_script" = yes])
   AX_CHECK_LINK_FLAG([-Wl,-z,nodelete], [NODELETE_LDFLAGS=-Wl,-z,nodelete])
   AC_SUBST([NODELETE_LDFLAGS])

@@ -67,7 +67,7 @@ const char *eco_wisdom_problem_refuses(const char *problem, bool built_in);
 /* ---- devices, wisdom/identity.c -------------------------------------------------------------- */
 
 enum { ECO_MAX_IDENTITY = 320 };
-/* Sets what times depend on: "cpu avx512 threads=2 ... version=0.1.0 choices=HASH name=...". */
+/* Sets what times depend on: "cpu avx512 threads=2 ... version=1.0.0 choices=HASH name=...". */
 void eco_device_identify(struct ecornn_device *device);
 /* Are these words from this version of the library?  Other versions may have other problems. */
 bool eco_identity_of_this_version(const char *words);

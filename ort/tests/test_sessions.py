@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -350,9 +351,9 @@ def test_missing_library(tmp_path):
     """Without libecornn the plug-in is not loaded, and ONNX Runtime says what is missing."""
     with open(models.plugin(), "rb") as file:
         content = file.read()
-    name = b"libecornn.so.0\0"
-    assert content.count(name) == 1
-    (tmp_path / "ecornn-ort.so").write_bytes(content.replace(name, b"libnowhere.so\0\0"))
+    content, changed = re.subn(rb"libecornn\.so\.\d\0", b"libnowhere.so\0\0", content)
+    assert changed == 1
+    (tmp_path / "ecornn-ort.so").write_bytes(content)
     assert "libnowhere.so" in elsewhere(f"""
         import onnxruntime
         try:

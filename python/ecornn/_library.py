@@ -231,7 +231,7 @@ def device_count(backend: str) -> int:
 
 
 def version() -> str:
-    """The library's version and instruction set, e.g. ``0.1.0 cpu:avx512``."""
+    """The library's version and instruction set, e.g. ``1.0.0 cpu:avx512``."""
     return library.ecornn_version().decode()
 
 

@@ -95,7 +95,7 @@ static const char *refusal(const struct arguments *is)
         {!is->ok, "too many tensors"},
         {is->drop || is->keep, "training needs Python's ecornn.torch"},
         {is->resets || is->starts || is->mask, "resets and mask need Python's ecornn.torch"},
-        {!library_find(NULL), "there is no libecornn.so.0"}};
+        {!library_find(NULL), "there is no libecornn"}};
     return first_of(cases, sizeof cases / sizeof *cases);
 }
 

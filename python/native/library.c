@@ -1,9 +1,7 @@
 /*
  * Finds libecornn in this process, next to this module, or in the system.
  */
-#ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* for dladdr */
-#endif
 #include "python/native/library.h"
 
 #include <pthread.h>
@@ -16,6 +14,9 @@
 #include <dlfcn.h>
 #endif
 
+#define TEXT_OF(number) TEXT_OF_(number)
+#define TEXT_OF_(text)  #text
+
 struct library library;
 
 static void *found_at_start; /* never closed: plans use it */
@@ -23,7 +24,8 @@ static void *found_at_start; /* never closed: plans use it */
 /* ---- the system ------------------------------------------------------------------------------ */
 
 #ifdef _WIN32
-static const char file_name[] = "libecornn-0.dll", separators[] = "/\\";
+static const char file_name[] = "libecornn-" TEXT_OF(ECORNN_VERSION_MAJOR) ".dll",
+                  separators[] = "/\\";
 
 static void *loaded(void)
 {
@@ -53,7 +55,7 @@ static bool find_self(char path[4096])
     return length > 0 && length < 4096;
 }
 #else
-static const char file_name[] = "libecornn.so.0", separators[] = "/";
+static const char file_name[] = "libecornn.so." TEXT_OF(ECORNN_VERSION_MAJOR), separators[] = "/";
 
 static void *loaded(void)
 {
@@ -114,11 +116,9 @@ bool library_find(void *opened)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    bool ok = !opened && library.forward;
-    if (!ok) {
-        void *const from = opened ? opened : found_at_start ? found_at_start : loaded();
-        ok = from && find_all(from);
-    }
+    const bool known = !opened && library.forward;
+    void *const from = known ? NULL : opened ? opened : found_at_start ? found_at_start : loaded();
+    const bool ok = known || (from && find_all(from));
     pthread_mutex_unlock(&lock);
     return ok;
 }

@@ -5,7 +5,7 @@
 set -eu
 python=${1-python3}
 source=$(cd "$(dirname "$0")/../.." && pwd)
-ECORNN_LIBRARY=${ECORNN_LIBRARY-$PWD/.libs/libecornn.so.0}
+ECORNN_LIBRARY=${ECORNN_LIBRARY-$PWD/.libs/libecornn.so}
 ECORNN_MODULE_DIR=${ECORNN_MODULE_DIR-$PWD/.libs}
 PYTHONPATH=$source/python
 OMP_WAIT_POLICY=passive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 LIBRARY = os.environ.get("ECORNN_LIBRARY", "")
 PACKAGE = Path(__file__).resolve().parent.parent / "ecornn"
+NAME = re.search('^NAME = "(.*)"', (PACKAGE / "_library.py").read_text(), re.M)[1]
 SAYS = "from ecornn import _library; print(_library.path)"
 
 needs_path = pytest.mark.skipif(not os.path.isabs(LIBRARY), reason="ECORNN_LIBRARY is no path")
@@ -32,7 +34,7 @@ def installed(folder: Path) -> Path:
     (folder / "ecornn" / "lib").mkdir(parents=True)
     for path in PACKAGE.glob("*.py"):
         (folder / "ecornn" / path.name).write_bytes(path.read_bytes())
-    (folder / "ecornn" / "lib" / "libecornn.so.0").symlink_to(LIBRARY)
+    (folder / "ecornn" / "lib" / NAME).symlink_to(LIBRARY)
     return folder
 
 
@@ -45,13 +47,13 @@ def test_the_environment_comes_first(tmp_path):
 @needs_path
 def test_the_packages_own_comes_next(tmp_path):
     done = says(installed(tmp_path), None)
-    assert done.stdout.strip() == str(tmp_path / "ecornn" / "lib" / "libecornn.so.0")
+    assert done.stdout.strip() == str(tmp_path / "ecornn" / "lib" / NAME)
 
 
 @needs_path
 def test_the_systems_where_asked_for(tmp_path):
     done = says(installed(tmp_path), "system")
-    assert done.stdout.strip() == "libecornn.so.0" or "set ECORNN_LIBRARY" in done.stderr
+    assert done.stdout.strip() == NAME or "set ECORNN_LIBRARY" in done.stderr
 
 
 def test_a_library_that_is_not_there(tmp_path):

@@ -278,7 +278,7 @@ exec(then)
 torch.ops.ecornn.layer(torch.ones(5, 2, 1), None, None, [torch.ones(3, 1)] * 2, None, None, None, "gru",
                        "L1/I1/H1", "", 0.0, False, None, False)
 names = {line.split()[-1] for line in open("/proc/self/maps") if "ecornn" in os.path.basename(line.split()[-1])}
-right = {app + "/lib/ecornn-torch.so", app + "/lib/libecornn.so.0"}
+right = {app + "/lib/ecornn-torch.so", app + "/" + os.environ["ECORNN_LIBRARY"]}
 assert names == right | ({app + "/lib/ecornn-run.so"} if then else set()), names
 """
 
@@ -291,9 +291,9 @@ def test_relative_names_are_those_of_the_start(tmp_path, first, then):
         folder.mkdir(parents=True)
         shutil.copy(_native._module._name, folder / "ecornn-torch.so")
         shutil.copy(_runner._module._name, folder / "ecornn-run.so")
-        shutil.copy(_library.path, folder / "libecornn.so.0")
+        shutil.copy(_library.path, folder / _library.NAME)
     subprocess.run([sys.executable, "-c", MOVES, tmp_path, first, then], check=True, env={
-        **os.environ, "ECORNN_LIBRARY": "lib/libecornn.so.0", "ECORNN_TORCH_MODULE": "lib/ecornn-torch.so"})
+        **os.environ, "ECORNN_LIBRARY": f"lib/{_library.NAME}", "ECORNN_TORCH_MODULE": "lib/ecornn-torch.so"})
 
 
 MANY = """

@@ -96,21 +96,24 @@ def framework_module(options: argparse.Namespace, name: str, parts: list[str]) -
     return module.read_bytes()
 
 
+def soname(options: argparse.Namespace) -> str:
+    return "libecornn.so." + options.version.partition(".")[0]
+
+
 def library_wheel(options: argparse.Namespace) -> Path:
     """The wheel `ecornn`."""
     work = Path(options.work)
     work.mkdir(parents=True, exist_ok=True)
     gomp, exception = fetch.libgomp(options.machine)
     (work / "libgomp.so.1").write_bytes(gomp)
-    library = work / "libecornn.so.0"
+    library = work / soname(options)
     if b"GOMP_parallel" not in Path(options.blas).read_bytes():
         unfit(f"{options.blas} is not OpenBLAS with OpenMP (Debian: libopenblas-openmp-dev)")
     ours = ["-Wl,--whole-archive", *map(in_libs, options.library), "-Wl,--no-whole-archive"]
     beside = [str(work / "libgomp.so.1"), "-Wl,-rpath,$ORIGIN"]
-    exported = ROOT / "lib" / "ecornn.map"
-    link.link(library, [*ours, options.blas], exported, beside, options.cc)
+    link.link(library, [*ours, options.blas], Path("lib/ecornn.map"), beside, options.cc)
     files = package_files()
-    files["ecornn/lib/libecornn.so.0"] = library.read_bytes()
+    files[f"ecornn/lib/{library.name}"] = library.read_bytes()
     files["ecornn/lib/libgomp.so.1"] = gomp
     for name, parts in (("run", options.run), ("torch", options.torch), ("jax", options.jax)):
         files[f"ecornn/lib/ecornn-{name}.so"] = framework_module(options, name, parts)
@@ -161,7 +164,7 @@ def plugin_wheel(options: argparse.Namespace) -> Path:
     work = Path(options.work)
     plugin, exported = work / "ecornn-ort.so", work / "ort.map"
     exported.write_text("{ global: CreateEpFactories; ReleaseEpFactory; local: *; };\n")
-    beside = [str(work / "libecornn.so.0"), "-Wl,-rpath,$ORIGIN/../../ecornn/lib"]
+    beside = [str(work / soname(options)), "-Wl,-rpath,$ORIGIN/../../ecornn/lib"]
     link.link(plugin, [*map(in_libs, options.ort)], exported, beside, options.cc)
     files = {"ecornn_onnxruntime/__init__.py": PLUGIN_TEXT.encode()}
     files["ecornn_onnxruntime/lib/ecornn-ort.so"] = plugin.read_bytes()

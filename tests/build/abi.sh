@@ -45,8 +45,9 @@ awk '/type size changed from/ { end = $5; next }
     { wrong = 1 }
     END { exit wrong }' "$work/printed" || { cat "$work/printed"; echo "FAILED: not the interface of header-1.0"; exit 1; }
 
+node=$(grep -o '^ECORNN_[0-9]*' lib/ecornn.map)
 nm -D --defined-only --with-symbol-versions "$library" | sed 's/.* //' | sort > "$work/shown"
-sed 's/.*[ *]\(ecornn_[a-z0-9_]*\)(.*/\1@@ECORNN_0/' "$work/before.text" | sort > "$work/functions"
+sed 's/.*[ *]\(ecornn_[a-z0-9_]*\)(.*/\1/; s/$/@@'"$node/" "$work/before.text" | sort > "$work/functions"
 [ "$(wc -l < "$work/functions")" -ge 40 ] || { echo "FAILED: functions of 1.0 were not found"; exit 1; }
 gone=$(comm -23 "$work/functions" "$work/shown")
 [ -z "$gone" ] || { echo "$library lacks $gone"; exit 1; }

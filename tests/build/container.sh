@@ -11,7 +11,7 @@ trap 'rm -rf "$root"' EXIT
 
 mmdebstrap --quiet --variant=minbase bookworm "$root" "$mirror"
 mkdir "$root/packages" "$root/ecornn"
-cp "$packages"/libecornn0_*.deb "$packages"/libecornn-dev_*.deb "$packages"/ecornn_*.deb "$root/packages/"
+cp "$packages"/libecornn[0-9]*_*.deb "$packages"/libecornn-dev_*.deb "$packages"/ecornn_*.deb "$root/packages/"
 cp -R "$source/debian" "$source/tests" "$root/ecornn/"
 needs=$(sed -n 's/^Depends: //p' "$source/debian/tests/control" | tr -d ,)
 

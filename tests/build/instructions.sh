@@ -47,7 +47,7 @@ count ecornn_forward bench --seconds 0.000001 --device cpu:1 lstm/T1/N1/I8/H8
 kept "a step" $((instructions / calls)) 14523
 for lines in 1000 2000; do
     awk -v lines=$lines 'BEGIN {
-        print "ecornn-wisdom 1\ndevice 6a670e1fa9e08bbc cpu x threads=3 version=0.1.0 name=x"
+        print "ecornn-wisdom 1\ndevice 6a670e1fa9e08bbc cpu x threads=3 version=1.0.0 name=x"
         while (lines-- > 0) print "lstm/f32/infer/T2/N2/I4/H" lines + 1 " - 6a670e1fa9e08bbc algorithm=packed 5 1 2026-01-01" }' \
         > "$work/$lines"
     few=$all

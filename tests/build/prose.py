@@ -35,17 +35,17 @@ COUNTS = {
     "lines with who, whoever, somebody, nobody": (1, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
     "lines with lie, lies, lay, beside, anew, behind":
         (28, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
-    "words in README.md": (998, 1000, ["split", "README.md"]),
-    "words in doc/guide and doc/*.md": (21641, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
+    "words in README.md": (900, 900, ["split", "README.md"]),
+    "words in doc/guide and doc/*.md": (21630, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
     "words in doc/measurements": (500, 3000, ["split", "doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, ["files", "doc/measurements/*.csv"]),
-    "lines in NEWS": (43, 40, ["splitlines", "NEWS"]),
+    "lines in NEWS": (39, 40, ["splitlines", "NEWS"]),
     "functions with more than six parameters": (4, 8, lambda: sum(n > 6 for _, n in functions())),
     "functions of more than 60 lines": (0, 0, lambda: sum(lines > 60 for lines, _ in functions())),
     "functions of python/ecornn with more than six parameters":
         (19, 19, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (85208, 70500, ["tracked lines", *PRODUCT]),
+        (85207, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (13086, 11000, ["tracked lines", "python/ecornn"]),
     "lines of python/native": (4853, 3300, ["tracked lines", "python/native"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),

@@ -13,7 +13,7 @@ tests=$(dirname "$program")/..
 logs=${LOGS-tests/gpu/suite.logs}
 python=${ECORNN_PYTHON:-python3}
 source=$(cd "$(dirname "$0")/../.." && pwd)
-: "${ECORNN_MODULE_DIR=$PWD/.libs}" "${ECORNN_LIBRARY=$PWD/.libs/libecornn.so.0}" "${srcdir=$source}"
+: "${ECORNN_MODULE_DIR=$PWD/.libs}" "${ECORNN_LIBRARY=$PWD/.libs/libecornn.so}" "${srcdir=$source}"
 PYTHONPATH=$source/python:$source/python/tests${PYTHONPATH:+:$PYTHONPATH}
 ECORNN_TESTS=all
 export ECORNN_MODULE_DIR ECORNN_LIBRARY srcdir PYTHONPATH ECORNN_TESTS

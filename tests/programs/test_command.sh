@@ -129,7 +129,7 @@ def fnv(text, value=0xcbf29ce484222325):
     for byte in text:
         value = ((value ^ byte) * 0x100000001B3) % 2**64
     return value
-words = b"cpu \xc2\x9b31m\xe2\x80\xae\xe2\x80\x8f\xff threads=3 version=0.1.0 name=x"
+words = b"cpu \xc2\x9b31m\xe2\x80\xae\xe2\x80\x8f\xff threads=3 version=1.0.0 name=x"
 open(sys.argv[1], "wb").write(b"ecornn-wisdom 1\ndevice %016x %s\nlstm/f32/infer/T2/N2/I4/H8 - %016x algorithm=packed 5 1 2026-01-01\n"
                               % (fnv(words), words, fnv(words)))
 EOF
