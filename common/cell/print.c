@@ -171,18 +171,18 @@ static void print_accumulators(struct eco_text *text, const struct eco_recipe *r
         }
         for (int o = 0; o < lowered->n_operands; o++)
             if (acc->recurrent[o] >= 0) {
-                eco_text_add(text, "%s%s operand %d", plus, recipe->param[acc->recurrent[o]].name,
-                             o);
+                const struct eco_operand *of = &lowered->operand[o];
+                eco_text_add(text, "%s%s ", plus, recipe->param[acc->recurrent[o]].name);
+                if (of->state >= 0)
+                    eco_text_add(text, "%s", recipe->state[of->state]);
+                else
+                    eco_text_add(text, "operand %d", of->slot);
                 plus = " + ";
             }
         if (acc->vector >= 0)
             eco_text_add(text, "%s%s", plus, recipe->param[acc->vector].name);
         eco_text_add(text, ", read from stage %d on\n", acc->stage);
     }
-    for (int o = 0; o < lowered->n_operands; o++)
-        if (lowered->operand[o].state >= 0)
-            eco_text_add(text, "  operand %d is state %s\n", o,
-                         recipe->state[lowered->operand[o].state]);
 }
 
 static void print_stages(struct eco_text *text, const struct eco_recipe *recipe, const char *pass,
