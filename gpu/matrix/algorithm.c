@@ -5,6 +5,7 @@
 #include "gpu/algo/force.h"
 #include "gpu/device/rates.h"
 #include "gpu/matrix/matrix.h"
+#include "gpu/matrix/rooms.h"
 
 /* Rows of S that a block has room for. */
 static int32_t most_keys(const struct eco_problem *problem)
@@ -47,15 +48,17 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
                : force_refuses(problem);
 }
 
-/* Does the device have what training by chunks needs?  Its kernel for gradients has the most shared
- * memory; with keys of one plane each it needs less (run.c counts exactly). */
+/* Does the device have the shared memory that training by chunks needs, with keys of x? */
 static bool goes_by_chunks(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { WIDE = 64, BYTES = 128 << 10, WIDE_BYTES = 176 << 10, LESS = 32 << 10 };
-    const size_t all = problem->key > WIDE ? WIDE_BYTES : BYTES,
-                 need = problem->type == ECORNN_BF16 ? all - LESS : all;
+    const struct eco_gpu_matrix_shape shape = {
+        .keys = eco_gpu_matrix_padded_key(problem->key),
+        .planes = problem->type == ECORNN_BF16 ? 1 : ECO_GPU_MATRIX_PLANES,
+        .reads = true};
     return eco_gpu_matrix_chunks(problem) &&
-           (!problem->training || (caps->gpu.version >= 80 && need <= caps->gpu.block_bytes));
+           (!problem->training ||
+            (caps->gpu.version >= 80 &&
+             eco_gpu_matrix_gradients_room(shape).bytes <= caps->gpu.block_bytes));
 }
 
 /* S is kept before each chunk: before every K-th step if that is asked for. */

@@ -33,16 +33,14 @@ enum {
     ECO_GPU_MATRIX_CHUNK_LEAST = 32,   /* steps of a run */
     ECO_GPU_MATRIX_CHUNK_COLUMNS = 64, /* of S in a block */
     ECO_GPU_MATRIX_CHUNK_THREADS = 256,
-    ECO_GPU_MATRIX_CHUNK_KEYS = 128,  /* at most */
-    ECO_GPU_MATRIX_CHUNK_NUMBERS = 4, /* of a step */
-    ECO_GPU_MATRIX_PLANES = 3,        /* of BF16 in a float */
-    ECO_GPU_MATRIX_PAIR_ROW = 68,     /* floats of a row of pairs in shared memory */
-    ECO_GPU_MATRIX_LOWER_BYTES = 10 * ECO_GPU_MATRIX_PLANES * 512, /* of a triangle of pairs */
-    ECO_GPU_MATRIX_GRADIENT_NUMBERS = 20 /* of a step, in shared memory, for gradients */
+    ECO_GPU_MATRIX_CHUNK_KEYS = 128,     /* at most */
+    ECO_GPU_MATRIX_CHUNK_NUMBERS = 4,    /* of a step in memory: enum chunk_number */
+    ECO_GPU_MATRIX_CHUNK_DOTS = 12,      /* of a step for gradients: enum chunk_dot, in parts */
+    ECO_GPU_MATRIX_PLANES = 3,           /* of BF16 in a float */
+    ECO_GPU_MATRIX_PAIR_ROW = 68,        /* floats of a row of pairs in shared memory */
+    ECO_GPU_MATRIX_LOWER_FRAGMENTS = 10, /* of 16 rows and columns in a triangle of pairs */
+    ECO_GPU_MATRIX_LOWER_BYTES = ECO_GPU_MATRIX_LOWER_FRAGMENTS * ECO_GPU_MATRIX_PLANES * 512
 };
-
-/* Bytes of shared memory of keys [STEPS,keys] of a chunk in planes. */
-#define ECO_GPU_MATRIX_TILE_BYTES(keys, planes) (ECO_GPU_MATRIX_CHUNK_STEPS * (keys) * (planes)*2)
 
 /* Bytes of a thread's numbers of S in forward: the rows of a warp, in one column. */
 enum { ECO_GPU_MATRIX_ROW_BYTES = 128 };

@@ -212,13 +212,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS, COUNT == 1 ? 2 : 1)
             store_state_columns(call, own, S, kept_at(call, own.n, own.h, chunk.first));
         large = __syncthreads_or(chunk_forward<KEYS, COUNT>(call, own, chunk, S)) != 0;
     }
-    bool end = false;
-    each_pair(S, own.row, own.column,
-              [&](int, int, float &x, float &y) { end = end || is_large(x) || is_large(y); });
-    large = __syncthreads_or(large || end) != 0;
-    if (threadIdx.x == 0)
-        call.retries[blockIdx.x] = large;
-    if (!call.again && !large)
+    if (!gives_up(call, S, large) && !call.again)
         store_state_columns(call, own, S,
                             ends ? stream_at<real>(call, call.args.final[s], own.n, own.h, width)
                                  : real_at(call.carried[s], head, width));

@@ -126,13 +126,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS, COUNT == 1 ? 2 : 1)
         store_state_columns(call, own, G, chunk_gradient_at(call, chunk));
         large = __syncthreads_or(chunk_backward<KEYS, COUNT>(call, own, chunk, G)) != 0;
     }
-    bool end = false;
-    each_pair(G, own.row, own.column,
-              [&](int, int, float &x, float &y) { end = end || is_large(x) || is_large(y); });
-    large = __syncthreads_or(large || end) != 0;
-    if (threadIdx.x == 0)
-        call.retries[blockIdx.x] = large;
-    if (!large)
+    if (!gives_up(call, G, large))
         store_state_columns(
             call, own, G,
             real_at(call.first == 0 ? initial_gradient(call, s) : call.dcarried[s], head, numbers));

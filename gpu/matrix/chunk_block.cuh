@@ -30,27 +30,23 @@ template <int KEYS> ECO_DEVICE void place_state_warp(chunk_block<KEYS> &own)
 
 template <int KEYS, int COUNT> ECO_DEVICE chunk_block<KEYS> chunk_block_of(const call_t &call)
 {
-    enum { TILE = ECO_GPU_MATRIX_TILE_BYTES(KEYS, COUNT) };
-    const int32_t blocks = (call.V + BLOCK - 1) / BLOCK;
+    const struct eco_gpu_matrix_chunk_room room =
+        eco_gpu_matrix_chunk_room(shape_of<KEYS, COUNT>(call));
+    const unsigned blocks = (unsigned)(call.V + BLOCK - 1) / BLOCK, heads = (unsigned)call.heads;
     chunk_block<KEYS> own;
-    own.b = (int32_t)(blockIdx.x % (unsigned)blocks);
-    own.h = (int32_t)(blockIdx.x / (unsigned)blocks % (unsigned)call.heads);
-    own.n = (int32_t)(blockIdx.x / (unsigned)blocks / (unsigned)call.heads);
+    own.b = (int32_t)(blockIdx.x % blocks);
+    own.h = (int32_t)(blockIdx.x / blocks % heads);
+    own.n = (int32_t)(blockIdx.x / blocks / heads);
     place_state_warp(own);
-    const bool others = has_term(call, ECO_GPU_MATRIX_OTHER);
-    unsigned char *at = shared_bytes;
-    own.S = planes_of(at, KEYS, BLOCK);
-    own.d = planes_of(at += KEYS * BLOCK * 2 * PLANES, STEPS, BLOCK);
-    own.u = planes_of(at += STEPS * BLOCK * 2 * PLANES, STEPS, BLOCK);
-    own.query = planes_of(at += others ? STEPS * BLOCK * 2 * PLANES : 0, STEPS, KEYS);
-    own.key = planes_of(at += TILE, STEPS, KEYS);
-    own.read = call.same_key || !has_term(call, ECO_GPU_MATRIX_READ)
-                   ? own.key
-                   : planes_of(at += TILE, STEPS, KEYS);
-    own.other = planes_of(at += TILE, STEPS, KEYS);
-    at += others ? TILE : 0;
+    own.S = planes_of(room.S, KEYS, BLOCK);
+    own.d = planes_of(room.d, STEPS, BLOCK);
+    own.u = planes_of(room.u, STEPS, BLOCK);
+    own.query = planes_of(room.query, STEPS, KEYS);
+    own.key = planes_of(room.key, STEPS, KEYS);
+    own.read = planes_of(room.read, STEPS, KEYS);
+    own.other = planes_of(room.other, STEPS, KEYS);
     for (int k = 0; k < CHUNK_NUMBERS; k++)
-        own.number[k] = (float *)at + k * STEPS;
+        own.number[k] = floats_at(room.number) + k * STEPS;
     return own;
 }
 
@@ -71,24 +67,33 @@ ECO_DEVICE void each_pair(planes_sums<TALL, WIDE> &d, const int (&row)[TALL], in
                   d.at[i][j][half * 2], d.at[i][j][half * 2 + 1]);
 }
 
-/* Two neighbours of a row, of which so many are there; the others are 0. */
-ECO_DEVICE float2 load_two(const real *from, int32_t there)
-{
-    if (there >= 2 && (uintptr_t)from % sizeof(float2) == 0)
-        return *(const float2 *)from;
-    return make_float2(there > 0 ? (float)from[0] : 0, there > 1 ? (float)from[1] : 0);
-}
+/* Two neighbours of a row; `left` columns are there, the others are 0 and not stored. */
+template <typename type> struct alignas(2 * sizeof(type)) neighbours {
+    type at[2];
+};
 
-ECO_DEVICE void store_two(real *to, int32_t there, float x, float y)
+template <typename type> ECO_DEVICE void load_two(const type *from, int32_t left, float x[2])
 {
-    if (there >= 2 && (uintptr_t)to % sizeof(float2) == 0) {
-        *(float2 *)to = make_float2(x, y);
+    if (left >= 2 && (uintptr_t)from % sizeof(neighbours<type>) == 0) {
+        const neighbours<type> two = *(const neighbours<type> *)from;
+        x[0] = float_of(two.at[0]), x[1] = float_of(two.at[1]);
         return;
     }
-    if (there > 0)
-        to[0] = x;
-    if (there > 1)
-        to[1] = y;
+    x[0] = left > 0 ? float_of(from[0]) : 0;
+    x[1] = left > 1 ? float_of(from[1]) : 0;
+}
+
+template <typename type> ECO_DEVICE void store_two(type *to, int32_t left, float x, float y)
+{
+    const neighbours<type> two = {{narrow_of(x, to), narrow_of(y, to)}};
+    if (left >= 2 && (uintptr_t)to % sizeof two == 0) {
+        *(neighbours<type> *)to = two;
+        return;
+    }
+    if (left > 0)
+        to[0] = two.at[0];
+    if (left > 1)
+        to[1] = two.at[1];
 }
 
 /* Columns of S of a matrix [K,V] in memory; NULL: of `missing`. */
@@ -99,11 +104,11 @@ ECO_DEVICE void load_state_columns(const call_t &call, const chunk_block<KEYS> &
 {
     each_pair(S, own.row, own.column, [&](int i, int c, float &x, float &y) {
         const int32_t column = own.b * BLOCK + c, there = i < call.K ? call.V - column : 0;
-        const float2 pair = from != nullptr
-                                ? load_two(from + (size_t)i * call.V + column, there)
-                                : make_float2(there > 0 ? missing : 0, there > 1 ? missing : 0);
-        x = pair.x;
-        y = pair.y;
+        float two[2] = {there > 0 ? missing : 0, there > 1 ? missing : 0};
+        if (from != nullptr)
+            load_two(from + (size_t)i * call.V + column, there, two);
+        x = two[0];
+        y = two[1];
     });
 }
 
@@ -142,45 +147,17 @@ template <int KEYS> ECO_DEVICE int32_t first_column(const chunk_block<KEYS> &own
     return own.b * BLOCK + own.tiles.column + own.tiles.lane_column;
 }
 
-/* Four numbers of a row as each_row() has them, of which `left` columns are there. */
+/* Four numbers of a row as each_row() has them; `left` columns are there. */
 template <typename type> ECO_DEVICE void load_row_four(const type *from, int32_t left, float x[4])
 {
-    struct alignas(2 * sizeof(type)) pair {
-        type at[2];
-    };
-    const bool whole = (uintptr_t)from % sizeof(pair) == 0;
-#pragma unroll
-    for (int j = 0; j < 4; j += 2) {
-        const int at = j * GROUP_SIZE / 2;
-        if (whole && at + 1 < left) {
-            const pair two = *(const pair *)(from + at);
-            x[j] = float_of(two.at[0]), x[j + 1] = float_of(two.at[1]);
-            continue;
-        }
-        x[j] = at < left ? float_of(from[at]) : 0;
-        x[j + 1] = at + 1 < left ? float_of(from[at + 1]) : 0;
-    }
+    load_two(from, left, x);
+    load_two(from + GROUP_SIZE, left - GROUP_SIZE, x + 2);
 }
 
 template <typename type> ECO_DEVICE void store_row_four(type *to, int32_t left, const float x[4])
 {
-    struct alignas(2 * sizeof(type)) pair {
-        type at[2];
-    };
-    const bool whole = (uintptr_t)to % sizeof(pair) == 0;
-#pragma unroll
-    for (int j = 0; j < 4; j += 2) {
-        const int at = j * GROUP_SIZE / 2;
-        const pair two = {{narrow_of(x[j], to), narrow_of(x[j + 1], to)}};
-        if (whole && at + 1 < left) {
-            *(pair *)(to + at) = two;
-            continue;
-        }
-        if (at < left)
-            to[at] = two.at[0];
-        if (at + 1 < left)
-            to[at + 1] = two.at[1];
-    }
+    store_two(to, left, x[0], x[1]);
+    store_two(to + GROUP_SIZE, left - GROUP_SIZE, x[2], x[3]);
 }
 
 /* The first row of each_row(). */
@@ -292,6 +269,23 @@ ECO_DEVICE void add_to_state(const chunk_block<KEYS> &own, typename chunk_block<
         add_product<COUNT, PLANES, true, false>(sum, rows, row, d, own.column, {0, STEPS});
         copy_sums(S, i, sum, 0);
     }
+}
+
+/* Does the block give up: has its state, or one of its chunks, a large number?  Leaves the mark. */
+template <int TALL, int WIDE>
+ECO_DEVICE bool gives_up(const call_t &call, const planes_sums<TALL, WIDE> &state, bool large)
+{
+#pragma unroll
+    for (int i = 0; i < TALL; i++)
+#pragma unroll
+        for (int j = 0; j < WIDE; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                large = large || is_large(state.at[i][j][e]);
+    large = __syncthreads_or(large) != 0;
+    if (threadIdx.x == 0)
+        call.retries[blockIdx.x] = large;
+    return large;
 }
 
 #endif /* ECO_GPU_MATRIX_CHUNK_BLOCK_CUH */

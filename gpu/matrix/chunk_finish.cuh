@@ -26,6 +26,7 @@ template <int KEYS> struct sums_of_gradients {
 /* Products of rows, in parts by columns of warps. */
 enum chunk_dot { DOT_QUERY, DOT_KEY, DOT_READ, CHUNK_DOTS };
 enum { KEY_PARTS = 4 };
+static_assert(CHUNK_DOTS * KEY_PARTS == ECO_GPU_MATRIX_CHUNK_DOTS, "args.h has as many");
 
 struct finish_share {
     float *number; /* [CHUNK_NUMBERS,STEPS] */
@@ -37,27 +38,26 @@ struct finish_share {
     float *asked, *heard; /* a pair times its gradient, unweighted [STEPS,PAIR_ROW] */
 };
 
-/* run.c has their bytes, too.  Ratios are in pairs.asked and pairs.heard; `read` takes the room of
- * `query`. */
+/* Ratios are in pairs.asked and pairs.heard; `read` takes the room of `query`. */
 template <int KEYS, int COUNT> ECO_DEVICE finish_share finish_share_of(const call_t &call)
 {
-    enum { TILE = ECO_GPU_MATRIX_TILE_BYTES(KEYS, COUNT), PAIRS = STEPS * PAIR_ROW };
+    const struct eco_gpu_matrix_gradients_room room =
+        eco_gpu_matrix_gradients_room(shape_of<KEYS, COUNT>(call));
     finish_share share;
-    share.number = (float *)shared_bytes;
-    share.dafter = share.number + CHUNK_NUMBERS * STEPS;
-    share.all = share.dafter + STEPS;
-    share.dot = share.all + STEPS;
-    share.pairs.decay = share.dot + CHUNK_DOTS * KEY_PARTS * STEPS;
-    share.pairs.kept = share.pairs.decay + STEPS;
+    share.number = floats_at(room.number);
+    share.dafter = floats_at(room.dafter);
+    share.all = floats_at(room.all);
+    share.dot = floats_at(room.dot);
+    share.pairs.decay = floats_at(room.decay);
+    share.pairs.kept = floats_at(room.kept);
     share.pairs.scale = share.number + SCALE * STEPS;
-    unsigned char *at = shared_bytes + ECO_GPU_MATRIX_GRADIENT_NUMBERS * STEPS * sizeof(float);
-    share.pairs.query = planes_of(at, STEPS, KEYS);
-    share.pairs.key = planes_of(at += TILE, STEPS, KEYS);
-    share.pairs.read = call.same_key ? share.pairs.key : share.pairs.query;
-    share.weighed = planes_of(at += TILE, STEPS, STEPS);
-    share.asked = share.pairs.asked = (float *)(at + STEPS * STEPS * PLANES * 2);
-    share.pairs.heard = share.asked + PAIRS;
-    share.heard = share.pairs.heard + PAIRS;
+    share.pairs.query = planes_of(room.query, STEPS, KEYS);
+    share.pairs.key = planes_of(room.key, STEPS, KEYS);
+    share.pairs.read = planes_of(room.read, STEPS, KEYS);
+    share.weighed = planes_of(room.weighed, STEPS, STEPS);
+    share.asked = share.pairs.asked = floats_at(room.asked);
+    share.pairs.heard = floats_at(room.heard);
+    share.heard = floats_at(room.heard_too);
     return share;
 }
 

@@ -20,10 +20,11 @@ template <int KEYS> struct gradients_block {
     planes G; /* in the room of dout and e */
 };
 
-template <int KEYS>
+template <int KEYS, int COUNT>
 ECO_DEVICE gradients_block<KEYS> gradient_block_of(const call_t &call, const chunk_place &chunk)
 {
-    enum { ROW = BLOCK * 2 * PLANES };
+    const struct eco_gpu_matrix_gradients_room room =
+        eco_gpu_matrix_gradients_room(shape_of<KEYS, COUNT>(call));
     gradients_block<KEYS> block;
     chunk_block<KEYS> &own = block.own;
     own.n = chunk.n;
@@ -31,15 +32,13 @@ ECO_DEVICE gradients_block<KEYS> gradient_block_of(const call_t &call, const chu
     own.b = 0;
     place_state_warp(own);
     for (int k = 0; k < CHUNK_NUMBERS; k++)
-        own.number[k] = (float *)shared_bytes + k * STEPS;
-    unsigned char *at = shared_bytes + ECO_GPU_MATRIX_GRADIENT_NUMBERS * STEPS * sizeof(float);
-    own.S = planes_of(at, KEYS, BLOCK);
-    own.d = planes_of(at += KEYS * ROW, STEPS, BLOCK);
-    block.dout = planes_of(at += STEPS * ROW, STEPS, BLOCK);
-    block.G = planes_of(at, KEYS, BLOCK);
-    block.e = planes_of(at += STEPS * ROW, STEPS, BLOCK);
-    own.u = own.d;
-    own.read = own.query = own.key = own.other = planes_of(at + STEPS * ROW, STEPS, KEYS);
+        own.number[k] = floats_at(room.number) + k * STEPS;
+    own.S = planes_of(room.S, KEYS, BLOCK);
+    own.d = own.u = planes_of(room.d, STEPS, BLOCK);
+    own.read = own.query = own.key = own.other = planes_of(room.rows, STEPS, KEYS);
+    block.dout = planes_of(room.dout, STEPS, BLOCK);
+    block.e = planes_of(room.e, STEPS, BLOCK);
+    block.G = planes_of(room.dout, KEYS, BLOCK);
     return block;
 }
 
@@ -117,7 +116,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS, 1)
 {
 #if __CUDA_ARCH__ >= 800
     const chunk_place chunk = chunk_of_block(call);
-    gradients_block<KEYS> block = gradient_block_of<KEYS>(call, chunk);
+    gradients_block<KEYS> block = gradient_block_of<KEYS, COUNT>(call, chunk);
     sums_of_gradients<KEYS> sum;
     bool large = false;
     if (head_retries(call, chunk.n, chunk.h))

@@ -7,6 +7,7 @@
 #include "gpu/arch/cp_async.cuh"
 #include "gpu/matrix/forward.cuh"
 #include "gpu/matrix/planes.cuh"
+#include "gpu/matrix/rooms.h"
 
 enum {
     STEPS = ECO_GPU_MATRIX_CHUNK_STEPS,
@@ -17,6 +18,7 @@ enum {
 
 /* Numbers of each step of a chunk; AFTER and BEFORE are G_t and, without a reset, G_(t-1). */
 enum chunk_number { AFTER, BEFORE, TO_END, SCALE, CHUNK_NUMBERS };
+static_assert(CHUNK_NUMBERS == ECO_GPU_MATRIX_CHUNK_NUMBERS, "args.h has as many");
 
 /* A chunk's place in the arrays of the slab. */
 struct chunk_place {
@@ -43,6 +45,18 @@ ECO_DEVICE float *numbers_at(const call_t &call, const chunk_place &chunk, int w
 ECO_DEVICE void *lower_of(const call_t &call, const void *all, const chunk_place &chunk)
 {
     return (unsigned char *)all + chunk.at * LOWER_BYTES;
+}
+
+template <int KEYS, int COUNT> ECO_DEVICE struct eco_gpu_matrix_shape shape_of(const call_t &call)
+{
+    return {KEYS, COUNT, has_term(call, ECO_GPU_MATRIX_READ), call.same_key,
+            has_term(call, ECO_GPU_MATRIX_OTHER)};
+}
+
+/* Numbers in shared memory. */
+ECO_DEVICE float *floats_at(unsigned at)
+{
+    return (float *)(shared_bytes + at);
 }
 
 /* Is the step there, and does it count? */

@@ -21,21 +21,20 @@ struct gates_share {
 
 template <int KEYS> ECO_DEVICE gates_share gates_share_of(const call_t &call)
 {
+    const struct eco_gpu_matrix_gates_room room =
+        eco_gpu_matrix_gates_room(shape_of<KEYS, PLANES>(call));
     gates_share share;
-    float *at = (float *)shared_bytes;
-    const bool reads = has_term(call, ECO_GPU_MATRIX_READ);
-    share.reads = reads;
-    share.query = at;
-    share.key = at += STEPS * KEYS;
-    share.decay = at += STEPS * KEYS;
-    share.read = at += reads ? STEPS * KEYS : 0;
-    at += STEPS * KEYS;
-    share.halves = planes_of((unsigned char *)at, STEPS, KEYS);
-    share.pairs.solved = share.query; /* when keys are done with */
-    share.pairs.asked = (float *)((unsigned char *)at + ECO_GPU_MATRIX_TILE_BYTES(KEYS, PLANES));
-    share.pairs.heard = share.pairs.asked + STEPS * PAIR_ROW;
-    share.pairs.kept = share.pairs.heard + (reads ? STEPS * PAIR_ROW : 0);
-    share.pairs.scale = share.pairs.kept + STEPS;
+    share.reads = has_term(call, ECO_GPU_MATRIX_READ);
+    share.query = floats_at(room.query);
+    share.key = floats_at(room.key);
+    share.read = floats_at(room.read);
+    share.decay = floats_at(room.decay);
+    share.halves = planes_of(room.halves, STEPS, KEYS);
+    share.pairs.solved = floats_at(0); /* when keys are done with */
+    share.pairs.asked = floats_at(room.asked);
+    share.pairs.heard = floats_at(room.heard);
+    share.pairs.kept = floats_at(room.kept);
+    share.pairs.scale = floats_at(room.scale);
     return share;
 }
 

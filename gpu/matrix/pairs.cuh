@@ -12,28 +12,19 @@ struct pairs_share {
     float *decay, *kept, *scale;   /* [STEPS]; kept: 0 at a reset, else 1 */
 };
 
-/* run.c has their bytes, too. */
 template <int KEYS, int COUNT> ECO_DEVICE pairs_share pairs_share_of(const call_t &call)
 {
-    enum {
-        TILE = ECO_GPU_MATRIX_TILE_BYTES(KEYS, COUNT),
-        PAIRS = STEPS * PAIR_ROW * sizeof(float)
-    };
-    pairs_share share;
-    unsigned char *at = shared_bytes;
-    const bool reads = has_term(call, ECO_GPU_MATRIX_READ);
-    share.query = planes_of(at, STEPS, KEYS);
-    share.key = planes_of(at += TILE, STEPS, KEYS);
-    share.read = call.same_key || !reads ? share.key : planes_of(at += TILE, STEPS, KEYS);
-    at += TILE;
-    /* what is solved has the room of keys, when they are done with */
-    share.solved = (float *)shared_bytes;
-    share.asked = (float *)(at - shared_bytes < PAIRS ? shared_bytes + PAIRS : at);
-    share.heard = share.asked + STEPS * PAIR_ROW;
-    share.decay = share.heard + (reads ? STEPS * PAIR_ROW : 0);
-    share.kept = share.decay + STEPS;
-    share.scale = share.kept + STEPS;
-    return share;
+    const struct eco_gpu_matrix_pairs_room room =
+        eco_gpu_matrix_pairs_room(shape_of<KEYS, COUNT>(call));
+    return {planes_of(room.query, STEPS, KEYS),
+            planes_of(room.key, STEPS, KEYS),
+            planes_of(room.read, STEPS, KEYS),
+            floats_at(room.asked),
+            floats_at(room.heard),
+            floats_at(0),
+            floats_at(room.decay),
+            floats_at(room.kept),
+            floats_at(room.scale)};
 }
 
 /* Leaves ratio_ts in asked and ratio_(t-1)s, 0 at a reset, in heard: thread s has column s. */

@@ -38,9 +38,9 @@ struct planes {
     int row_bytes, plane_bytes;
 };
 
-ECO_DEVICE planes planes_of(unsigned char *at, int rows, int columns)
+ECO_DEVICE planes planes_of(unsigned at, int rows, int columns)
 {
-    return {(unsigned)(at - shared_bytes), columns * 2, rows * columns * 2};
+    return {at, columns * 2, rows * columns * 2};
 }
 
 /* The place of a group of a row of a plane. */
@@ -96,8 +96,8 @@ template <int COUNT> ECO_DEVICE float2 planes_pair(const planes &matrix, int row
 
 /* ---- fragments ------------------------------------------------------------------------------- */
 
-/* The row that a lane loads of four matrices of 8 by 8, of 16 rows from `row` on and of a group,
- * an even one, and the next; `down`: the second matrix is that of the rows further down. */
+/* The row that a lane loads of four matrices of 8 by 8: of 16 rows from `row` on, an even group and
+ * the next one.  `down`: the second matrix has the lower rows, else the next group. */
 ECO_DEVICE unsigned row_of_lane(const planes &matrix, int row, int group, bool down)
 {
     const int lane = (int)threadIdx.x % WARP, second = lane >> 3 & 1, third = lane >> 4;
@@ -105,8 +105,8 @@ ECO_DEVICE unsigned row_of_lane(const planes &matrix, int row, int group, bool d
                     group + (down ? third : second));
 }
 
-/* Groups of a row are where the number of one and the row's differ, so all of them are found by
- * exclusive or: rows begin at multiples of their length. */
+/* The place of a group that is an even number of groups further.  group_of() puts a group where the
+ * exclusive or of its number and its row's is, and rows begin at multiples of their length. */
 ECO_DEVICE unsigned groups_on(unsigned at, int groups)
 {
     return at ^ (unsigned)(groups * 2 * GROUP_SIZE);
@@ -145,7 +145,7 @@ ECO_DEVICE uint4 right_at(const planes &b, unsigned right, int k, int j, int pla
                   : load_matrices_transposed(shared_bytes + right);
 }
 
-/* A warp's part of a product: ROWS times 16 rows, COLUMNS times 8 columns. */
+/* A warp's part of a product: TALL times 16 rows, WIDE times 8 columns. */
 template <int TALL, int WIDE> struct planes_sums {
     float at[TALL][WIDE][4];
 };
@@ -260,7 +260,7 @@ ECO_DEVICE void add_product(planes_sums<TALL, WIDE> &d, const planes &a, const i
 
 /* A matrix [64,64] that is 0 above its diagonal, as fragments: those of 16 rows and columns, by
  * rows, each plane by plane, a lane's 16 bytes each. */
-enum { LOWER_FRAGMENTS = 10, LOWER_BYTES = ECO_GPU_MATRIX_LOWER_BYTES };
+enum { LOWER_FRAGMENTS = ECO_GPU_MATRIX_LOWER_FRAGMENTS, LOWER_BYTES = ECO_GPU_MATRIX_LOWER_BYTES };
 
 ECO_DEVICE uint4 *lower_at(void *lower, int i, int k, int plane)
 {

@@ -8,6 +8,7 @@
 #include "gpu/algo/algo.h"
 #include "gpu/device/device.h"
 #include "gpu/matrix/matrix.h"
+#include "gpu/matrix/rooms.h"
 
 /* Shared memory of a block that no device lacks. */
 enum { USUAL_BYTES = 48 << 10 };
@@ -160,54 +161,35 @@ static int planes_of(const struct run *run)
     return exact ? 1 : ECO_GPU_MATRIX_PLANES;
 }
 
-static size_t keys_of(const struct run *run)
+static unsigned keys_of(const struct run *run)
 {
-    return run->call.K <= ECO_GPU_MATRIX_CHUNK_KEYS / 2 ? ECO_GPU_MATRIX_CHUNK_KEYS / 2
-                                                        : ECO_GPU_MATRIX_CHUNK_KEYS;
+    return eco_gpu_matrix_padded_key(run->call.K);
 }
 
-/* Shared memory of keys. */
-static size_t key_bytes(const struct run *run)
+static struct eco_gpu_matrix_shape shape_of(const struct run *run)
 {
-    const size_t tiles = 2 + (size_t)(has_term(run, ECO_GPU_MATRIX_READ) && !run->call.same_key) +
-                         (size_t)has_term(run, ECO_GPU_MATRIX_OTHER);
-    return tiles * ECO_GPU_MATRIX_TILE_BYTES(keys_of(run), (size_t)planes_of(run));
+    return (struct eco_gpu_matrix_shape){.keys = keys_of(run),
+                                         .planes = (unsigned)planes_of(run),
+                                         .reads = has_term(run, ECO_GPU_MATRIX_READ),
+                                         .same = run->call.same_key,
+                                         .others = has_term(run, ECO_GPU_MATRIX_OTHER)};
 }
 
+/* Shared memory of kernels. */
 static size_t pairs_bytes(const struct run *run)
 {
-    enum { STEPS = ECO_GPU_MATRIX_CHUNK_STEPS };
-    const size_t pairs = STEPS * ECO_GPU_MATRIX_PAIR_ROW * sizeof(float),
-                 rows = STEPS * keys_of(run) * sizeof(float),
-                 floats = has_term(run, ECO_GPU_MATRIX_READ) ? 4 : 3,
-                 keys = run->call.gates_keys
-                            ? floats * rows +
-                                  ECO_GPU_MATRIX_TILE_BYTES(keys_of(run), ECO_GPU_MATRIX_PLANES)
-                            : key_bytes(run);
-    return (keys < pairs ? pairs : keys) + (has_term(run, ECO_GPU_MATRIX_READ) ? 2 : 1) * pairs +
-           3 * STEPS * sizeof(float);
+    return run->call.gates_keys ? eco_gpu_matrix_gates_room(shape_of(run)).bytes
+                                : eco_gpu_matrix_pairs_room(shape_of(run)).bytes;
 }
 
 static size_t chunk_bytes(const struct run *run)
 {
-    enum { STEPS = ECO_GPU_MATRIX_CHUNK_STEPS };
-    const size_t columns = ECO_GPU_MATRIX_CHUNK_COLUMNS * ECO_GPU_MATRIX_PLANES * 2;
-    const size_t of_steps = has_term(run, ECO_GPU_MATRIX_OTHER) ? 2 : 1;
-    return key_bytes(run) + (keys_of(run) + of_steps * STEPS) * columns +
-           ECO_GPU_MATRIX_CHUNK_NUMBERS * STEPS * sizeof(float);
+    return eco_gpu_matrix_chunk_room(shape_of(run)).bytes;
 }
 
-/* Shared memory of gradients_of_chunks: while it sums over columns, and after. */
 static size_t gradient_bytes(const struct run *run)
 {
-    enum { STEPS = ECO_GPU_MATRIX_CHUNK_STEPS, PLANES = ECO_GPU_MATRIX_PLANES };
-    const size_t tile = ECO_GPU_MATRIX_TILE_BYTES(keys_of(run), (size_t)planes_of(run)),
-                 columns = ECO_GPU_MATRIX_CHUNK_COLUMNS * PLANES * 2,
-                 sum = (keys_of(run) + 3 * STEPS) * columns +
-                       (has_term(run, ECO_GPU_MATRIX_READ) ? tile : 0),
-                 finish = 2 * tile + STEPS * STEPS * PLANES * 2 +
-                          3 * STEPS * ECO_GPU_MATRIX_PAIR_ROW * sizeof(float);
-    return ECO_GPU_MATRIX_GRADIENT_NUMBERS * STEPS * sizeof(float) + (sum > finish ? sum : finish);
+    return eco_gpu_matrix_gradients_room(shape_of(run)).bytes;
 }
 
 /* Chunks do not support what few ask for: states of every step, and rows that begin
