@@ -61,6 +61,7 @@ enum eco_gpu_matrix_term {
 struct eco_gpu_matrix_node {
     uint8_t op, kind, phase; /* enum eco_opcode, eco_kind, eco_matrix_phase */
     bool wanted;             /* by a term that is in slots, or by another state */
+    bool used;               /* by another node, or as y or a state */
     int16_t a, b, c;         /* -1: none */
     int16_t copied;          /* the node whose value it has (eco_recipe_copies); -1: none */
     int32_t at;              /* of its values in the scratch of a warp, in reals */
@@ -93,7 +94,7 @@ struct eco_gpu_matrix_call {
     int32_t tile;                /* forward: steps whose values are loaded at once */
     /* decode: teams of warps of a block, and bytes of shared memory: the text's, and each team's */
     int32_t teams, values_bytes, team_bytes;
-    bool whole; /* decode: a block has all columns of a head */
+    bool one_block; /* decode: a block has all columns of a head */
     bool batch_major, reverse, repeats, training;
     bool remembers;  /* values of a step depend on those before it */
     bool direct;     /* y is what the step reads of S' */
@@ -101,6 +102,7 @@ struct eco_gpu_matrix_call {
     bool by_chunks;  /* by products */
     bool gates_keys; /* chunks: rows of keys are times their gates in memory */
     bool same_key;   /* what is read is the key, too */
+    bool whole;      /* chunks: K is 64 or 128, V a multiple of 64, rows are aligned */
     bool retry;      /* of steps: columns where chunks gave up */
     /* the text */
     int32_t nodes, node_values;         /* and the reals of their values */

@@ -70,20 +70,17 @@ ECO_DEVICE void store_outs(const call_t &call, const chunk_block<KEYS> &own,
                            const chunk_place &chunk, planes_sums<2, 2> &o)
 {
     const struct eco_gpu_matrix_rows y = {call.args.y, (size_t)call.heads * (size_t)call.V};
-    const int32_t column = first_column(own), left = call.V - column;
-    const row_cursor rows =
-        rows_from(call, call.direct ? nullptr : call.o, y, call.V, chunk, first_step(own));
-    const bool more = call.args.states[0] != nullptr || call.args.final[0] != nullptr;
+    const row_cursor rows = rows_from(call, call.direct ? nullptr : call.o, y, call.V, chunk, 0);
+    if (!call.direct) {
+        store_step_columns<float>(call, own, chunk, rows, o);
+        return;
+    }
+    store_step_columns<narrow>(call, own, chunk, rows, o);
+    if (call.args.states[0] == nullptr && call.args.final[0] == nullptr)
+        return;
     each_row(own, o, [&](int t, float x[4]) {
-        if (!takes_part(call, chunk, t))
-            return;
-        if (!call.direct) {
-            store_row_four((float *)row_of_step(own, rows, t) + column, left, x);
-            return;
-        }
-        store_row_four((narrow *)row_of_step(own, rows, t) + column, left, x);
-        if (more)
-            store_more(call, chunk, chunk.first + t, column, x);
+        if (takes_part(call, chunk, t))
+            store_more(call, chunk, chunk.first + t, first_column(own), x);
     });
 }
 

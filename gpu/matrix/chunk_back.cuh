@@ -21,25 +21,11 @@ ECO_DEVICE real *chunk_gradient_at(const call_t &call, const chunk_place &chunk)
     return real_at(call.chunk_gradients, chunk.at, matrix_numbers(call));
 }
 
-/* The rows of an array [slots,V], from the first of each_row() on. */
-template <int KEYS>
-ECO_DEVICE row_cursor slots_of(const call_t &call, const chunk_block<KEYS> &own,
-                               const chunk_place &chunk, const void *array)
+/* The rows of steps of an array [slots,width]. */
+ECO_DEVICE row_cursor slots_of(const call_t &call, const chunk_place &chunk, const void *array,
+                               int32_t width)
 {
-    return rows_from(call, array, call.part[0], call.V, chunk, first_step(own));
-}
-
-/* The block's columns of it; 0 for steps that take no part. */
-template <int KEYS>
-ECO_DEVICE void load_slots(const call_t &call, const chunk_block<KEYS> &own,
-                           const chunk_place &chunk, const void *array, planes_sums<2, 2> &d)
-{
-    const row_cursor rows = slots_of(call, own, chunk, array);
-    const int32_t column = first_column(own);
-    each_row(own, d, [&](int t, float x[4]) {
-        load_row_four((const float *)row_of_step(own, rows, t) + column,
-                      takes_part(call, chunk, t) ? call.V - column : 0, x);
-    });
+    return rows_from(call, array, call.part[0], width, chunk, 0);
 }
 
 /* e of the steps of a chunk, dout being in planes; it is stored, too. */
@@ -59,15 +45,9 @@ ECO_DEVICE bool solve_back(const call_t &call, const chunk_block<KEYS> &own,
         add_lower<true>(own, lower_of(call, call.solved, chunk), own.d, e, true);
         __syncthreads();
     }
-    const row_cursor rows = slots_of(call, own, chunk, call.dvalue);
-    const int32_t column = first_column(own);
-    each_row(own, e, [&](int t, float x[4]) {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            large = large || is_large(x[i]);
-        if (takes_part(call, chunk, t))
-            store_row_four((float *)row_of_step(own, rows, t) + column, call.V - column, x);
-    });
+    each_pair(e, at.row, at.column,
+              [&](int, int, float &x, float &y) { large = large || is_large(x) || is_large(y); });
+    store_step_columns<float>(call, own, chunk, slots_of(call, chunk, call.dvalue, call.V), e);
     return large;
 }
 
@@ -90,7 +70,7 @@ ECO_DEVICE bool chunk_backward(const call_t &call, const chunk_block<KEYS> &own,
     bool large = call.chunk_large[chunk.at] != 0;
     planes_sums<2, 2> dout, e;
     load_chunk<KEYS, COUNT>(call, own, chunk);
-    load_slots(call, own, chunk, call.dout, dout);
+    load_step_columns<float>(call, own, chunk, slots_of(call, chunk, call.dout, call.V), dout);
     ask_for_pairs(call, chunk);
     large |= store_planes(own.S, G, own.row, own.column, nullptr);
     large |= store_planes(own.d, dout, own.tiles.row, own.tiles.column, nullptr);
@@ -99,7 +79,8 @@ ECO_DEVICE bool chunk_backward(const call_t &call, const chunk_block<KEYS> &own,
     large |= solve_back<KEYS, COUNT>(call, own, chunk, e);
     const float all = own.number[AFTER][STEPS - 1];
     each_pair(G, own.row, own.column, [&](int, int, float &x, float &y) { x *= all, y *= all; });
-    load_slots(call, own, chunk, call.dout, dout); /* again: there are too few registers */
+    load_step_columns<float>(call, own, chunk, slots_of(call, chunk, call.dout, call.V),
+                             dout); /* again: there are too few registers */
     add_outer<KEYS, COUNT>(own, G, own.query, dout, own.number[AFTER]);
     if (has_term(call, ECO_GPU_MATRIX_READ)) {
         scale_steps(e, own.tiles.row, own.number[SCALE]);

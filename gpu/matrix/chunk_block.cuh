@@ -96,12 +96,62 @@ template <typename type> ECO_DEVICE void store_two(type *to, int32_t left, float
         to[1] = two.at[1];
 }
 
+/* A warp's sums in memory: numbers of rows, of which all are there. */
+template <typename type, int TALL, int WIDE>
+ECO_DEVICE void load_whole(planes_sums<TALL, WIDE> &d, const row_cursor &rows,
+                           const int (&row)[TALL], int column)
+{
+    const int lane = (int)threadIdx.x % WARP;
+#pragma unroll
+    for (int i = 0; i < TALL; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const type *from =
+                (const type *)(rows.at + (row[i] + lane / 4 + half * 8) * rows.step) + column +
+                lane % 4 * 2;
+#pragma unroll
+            for (int j = 0; j < WIDE; j++) {
+                const neighbours<type> two = *(const neighbours<type> *)(from + j * GROUP_SIZE);
+                d.at[i][j][half * 2] = float_of(two.at[0]);
+                d.at[i][j][half * 2 + 1] = float_of(two.at[1]);
+            }
+        }
+}
+
+template <typename type, int TALL, int WIDE>
+ECO_DEVICE void store_whole(const planes_sums<TALL, WIDE> &d, const row_cursor &rows,
+                            const int (&row)[TALL], int column)
+{
+    const int lane = (int)threadIdx.x % WARP;
+#pragma unroll
+    for (int i = 0; i < TALL; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            type *to = (type *)(rows.at + (row[i] + lane / 4 + half * 8) * rows.step) + column +
+                       lane % 4 * 2;
+#pragma unroll
+            for (int j = 0; j < WIDE; j++)
+                *(neighbours<type> *)(to + j * GROUP_SIZE) = {
+                    {narrow_of(d.at[i][j][half * 2], to), narrow_of(d.at[i][j][half * 2 + 1], to)}};
+        }
+}
+
+/* The rows of a matrix [K,V] in memory. */
+ECO_DEVICE row_cursor rows_of_state(const call_t &call, const real *matrix)
+{
+    return {(unsigned char *)matrix, call.V * (int64_t)sizeof(real)};
+}
+
 /* Columns of S of a matrix [K,V] in memory; NULL: of `missing`. */
 template <int KEYS>
 ECO_DEVICE void load_state_columns(const call_t &call, const chunk_block<KEYS> &own,
                                    typename chunk_block<KEYS>::state &S, const real *from,
                                    float missing)
 {
+    if (call.whole && from != nullptr) {
+        load_whole<real>(S, rows_of_state(call, from), own.row, own.b * BLOCK + own.column);
+        return;
+    }
     each_pair(S, own.row, own.column, [&](int i, int c, float &x, float &y) {
         const int32_t column = own.b * BLOCK + c, there = i < call.K ? call.V - column : 0;
         float two[2] = {there > 0 ? missing : 0, there > 1 ? missing : 0};
@@ -116,6 +166,10 @@ template <int KEYS>
 ECO_DEVICE void store_state_columns(const call_t &call, const chunk_block<KEYS> &own,
                                     typename chunk_block<KEYS>::state &S, real *to)
 {
+    if (call.whole && to != nullptr) {
+        store_whole<real>(S, rows_of_state(call, to), own.row, own.b * BLOCK + own.column);
+        return;
+    }
     each_pair(S, own.row, own.column, [&](int i, int c, float &x, float &y) {
         const int32_t column = own.b * BLOCK + c;
         if (to != nullptr && i < call.K)
@@ -160,36 +214,56 @@ template <typename type> ECO_DEVICE void store_row_four(type *to, int32_t left, 
     store_two(to + GROUP_SIZE, left - GROUP_SIZE, x[2], x[3]);
 }
 
-/* The first row of each_row(). */
-template <int KEYS> ECO_DEVICE int32_t first_step(const chunk_block<KEYS> &own)
+/* The block's columns of rows of steps; 0 for steps that take no part, and past V. */
+template <typename type, int KEYS>
+ECO_DEVICE void load_step_columns(const call_t &call, const chunk_block<KEYS> &own,
+                                  const chunk_place &chunk, const row_cursor &rows,
+                                  planes_sums<2, 2> &x)
 {
-    return own.tiles.row[0] + own.tiles.lane_row;
+    if (chunk.whole) {
+        load_whole<type>(x, rows, own.tiles.row, own.b * BLOCK + own.tiles.column);
+        return;
+    }
+    const int32_t column = first_column(own);
+    each_row(own, x, [&](int t, float four[4]) {
+        load_row_four((const type *)row_of_step(rows, t) + column,
+                      takes_part(call, chunk, t) ? call.V - column : 0, four);
+    });
 }
 
-/* The row of a step, of a cursor at the first. */
-template <int KEYS>
-ECO_DEVICE unsigned char *row_of_step(const chunk_block<KEYS> &own, const row_cursor &rows, int t)
+template <typename type, int KEYS>
+ECO_DEVICE void store_step_columns(const call_t &call, const chunk_block<KEYS> &own,
+                                   const chunk_place &chunk, const row_cursor &rows,
+                                   planes_sums<2, 2> &x)
 {
-    return rows.at + (t - first_step(own)) * rows.step;
+    if (chunk.whole) {
+        store_whole<type>(x, rows, own.tiles.row, own.b * BLOCK + own.tiles.column);
+        return;
+    }
+    const int32_t column = first_column(own);
+    each_row(own, x, [&](int t, float four[4]) {
+        if (takes_part(call, chunk, t))
+            store_row_four((type *)row_of_step(rows, t) + column, call.V - column, four);
+    });
 }
 
-/* Values of steps; 0 where one takes no part, and past V. */
+/* Values of steps. */
 template <int KEYS>
 ECO_DEVICE void load_values(const call_t &call, const chunk_block<KEYS> &own,
                             const chunk_place &chunk, planes_sums<2, 2> &v)
 {
     const struct eco_gpu_matrix_source &term = call.term[ECO_GPU_MATRIX_VALUE];
-    const int32_t column = first_column(own);
-    const row_cursor rows = rows_of_term(call, term, chunk, first_step(own)),
-                     times = rows_from(call, term.times, term.rows, 1, chunk, first_step(own));
+    const row_cursor rows = rows_of_term(call, term, chunk, 0),
+                     times = rows_from(call, term.times, term.rows, 1, chunk, 0);
+    if (term.slots != nullptr)
+        load_step_columns<float>(call, own, chunk, rows, v);
+    else
+        load_step_columns<narrow>(call, own, chunk, rows, v);
+    if (term.times == nullptr)
+        return;
     each_row(own, v, [&](int t, float x[4]) {
-        const int32_t left = takes_part(call, chunk, t) ? call.V - column : 0;
         const float by =
-            term.times != nullptr && left > 0 ? *(const float *)row_of_step(own, times, t) : 1;
-        if (term.slots != nullptr)
-            load_row_four((const float *)row_of_step(own, rows, t) + column, left, x);
-        else
-            load_row_four((const narrow *)row_of_step(own, rows, t) + column, left, x);
+            chunk.whole || takes_part(call, chunk, t) ? *(const float *)row_of_step(times, t) : 0;
 #pragma unroll
         for (int e = 0; e < 4; e++)
             x[e] *= by;

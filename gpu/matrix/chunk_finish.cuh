@@ -169,10 +169,17 @@ ECO_DEVICE bool store_keys(const call_t &call, const chunk_place &chunk, int k,
                            planes_sums<2, WIDE> &d, int column)
 {
     bool large = false;
-    each_pair(d, tiles_of_warp().row, column, [&](int t, int i, float &x, float &y) {
-        large = large || is_large(x) || is_large(y);
+    const warp_tiles at = tiles_of_warp();
+    const row_cursor rows = slots_of(call, chunk, call.dterm[k], call.term[k].width);
+    each_pair(d, at.row, column,
+              [&](int, int, float &x, float &y) { large = large || is_large(x) || is_large(y); });
+    if (chunk.whole && call.term[k].width > 1) {
+        store_whole<float>(d, rows, at.row, column);
+        return large;
+    }
+    each_pair(d, at.row, column, [&](int t, int i, float &x, float &y) {
         if (takes_part(call, chunk, t))
-            store_two(gradient_at(call, chunk, k, t) + i, call.K - i, x, y);
+            store_two((float *)row_of_step(rows, t) + i, call.K - i, x, y);
     });
     return large;
 }

@@ -68,7 +68,7 @@ ECO_DEVICE bool load_planes(const call_t &call, const chunk_block<KEYS> &own,
                             const chunk_place &chunk, const void *array, const planes &to)
 {
     planes_sums<2, 2> x;
-    load_slots(call, own, chunk, array, x);
+    load_step_columns<float>(call, own, chunk, slots_of(call, chunk, array, call.V), x);
     return store_planes(to, x, own.tiles.row, own.tiles.column, nullptr);
 }
 

@@ -18,11 +18,12 @@ enum {
 
 /* Numbers of each step of a chunk; AFTER and BEFORE are G_t and, without a reset, G_(t-1). */
 enum chunk_number { AFTER, BEFORE, TO_END, SCALE, CHUNK_NUMBERS };
-static_assert(CHUNK_NUMBERS == ECO_GPU_MATRIX_CHUNK_NUMBERS, "args.h has as many");
+static_assert(int(CHUNK_NUMBERS) == int(ECO_GPU_MATRIX_CHUNK_NUMBERS), "args.h has as many");
 
 /* A chunk's place in the arrays of the slab. */
 struct chunk_place {
     int32_t n, h, first; /* its first place */
+    bool whole;          /* all steps take part, and there is nothing at the sides of matrices */
     size_t at;
 };
 
@@ -33,8 +34,10 @@ ECO_DEVICE int32_t slab_chunks(const call_t &call)
 
 ECO_DEVICE chunk_place chunk_at(const call_t &call, int32_t n, int32_t h, int32_t chunk)
 {
-    return {n, h, call.first + chunk * STEPS,
-            head_of(call, n, h) * slab_chunks(call) + (size_t)chunk};
+    const int32_t first = call.first + chunk * STEPS, last = first + STEPS - 1;
+    const bool whole = call.whole && last < call.first + call.steps && call.args.mask == nullptr &&
+                       !is_padding(call, n, call.reverse ? first : last);
+    return {n, h, first, whole, head_of(call, n, h) * slab_chunks(call) + (size_t)chunk};
 }
 
 ECO_DEVICE float *numbers_at(const call_t &call, const chunk_place &chunk, int which)
@@ -97,13 +100,19 @@ ECO_DEVICE narrow narrow_of(float x, const narrow *)
 }
 #endif
 
-/* Rows of consecutive steps: that of one step, and the bytes from one to the next. */
+/* Rows: the first, and the bytes from one to the next. */
 struct row_cursor {
     unsigned char *at;
     int64_t step;
 };
 
-/* A head's rows in an array of slots, or, if that is NULL, in the caller's, from step t on. */
+ECO_DEVICE unsigned char *row_of_step(const row_cursor &rows, int t)
+{
+    return rows.at + t * rows.step;
+}
+
+/* A head's rows of steps in an array of slots, or, if that is NULL, in the caller's, from step t
+ * on. */
 ECO_DEVICE row_cursor rows_from(const call_t &call, const void *slots,
                                 const struct eco_gpu_matrix_rows &rows, int32_t width,
                                 const chunk_place &chunk, int32_t t)
@@ -123,19 +132,25 @@ ECO_DEVICE row_cursor rows_of_term(const call_t &call, const struct eco_gpu_matr
     return rows_from(call, term.slots, term.rows, term.width, chunk, t);
 }
 
-/* Eight numbers of a row, of which `left` are there; the others are 0. */
-template <typename type>
-ECO_DEVICE void load_group(const void *from, int32_t left, float x[GROUP_SIZE])
+/* Eight numbers of a row. */
+template <typename type> ECO_DEVICE void load_whole_group(const void *from, float x[GROUP_SIZE])
 {
     struct alignas(16) group {
         type at[GROUP_SIZE];
     };
+    const group all = *(const group *)from;
+#pragma unroll
+    for (int i = 0; i < GROUP_SIZE; i++)
+        x[i] = float_of(all.at[i]);
+}
+
+/* Of which `left` are there; the others are 0. */
+template <typename type>
+ECO_DEVICE void load_group(const void *from, int32_t left, float x[GROUP_SIZE])
+{
     const type *at = (const type *)from;
     if (left >= GROUP_SIZE && (uintptr_t)from % 16 == 0) {
-        const group all = *(const group *)from;
-#pragma unroll
-        for (int i = 0; i < GROUP_SIZE; i++)
-            x[i] = float_of(all.at[i]);
+        load_whole_group<type>(from, x);
         return;
     }
 #pragma unroll
@@ -183,6 +198,28 @@ ECO_DEVICE void load_key_group(const key_groups<KEYS> &own, const unsigned char 
         x[i] = own.wide ? x[i] : i < own.left ? x[0] : 0;
 }
 
+/* The rows of a key [STEPS,KEYS] if there are all. */
+template <int COUNT, int KEYS>
+ECO_DEVICE void load_whole_keys(const key_groups<KEYS> &own, const planes &to)
+{
+    enum { STRIDE = key_groups<KEYS>::STRIDE };
+#pragma unroll
+    for (int i = 0; i < key_groups<KEYS>::COUNT; i++) {
+        const unsigned char *from = own.rows.at + i * STRIDE * own.rows.step;
+        const int32_t t = own.t + i * STRIDE;
+        float x[GROUP_SIZE];
+        if (COUNT == 1) {
+            cp_async_16_or_zeros(true, group_at(to, 0, t, own.group), from);
+            continue;
+        }
+        if (own.floats)
+            load_whole_group<float>(from, x);
+        else
+            load_whole_group<narrow>(from, x);
+        store_group<COUNT>(to, t, own.group, x);
+    }
+}
+
 /* The rows of a key [STEPS,KEYS]; steps that take no part are 0.  Rows of BF16 are their own plane
  * and copied, if they are aligned. */
 template <int COUNT, int KEYS>
@@ -192,6 +229,10 @@ ECO_DEVICE void load_key_planes(const call_t &call, int k, bool gated, const chu
     enum { STRIDE = key_groups<KEYS>::STRIDE };
     const key_groups<KEYS> own =
         groups_of_thread<KEYS>(call, gated ? call.gated[k] : call.term[k], chunk);
+    if (chunk.whole && own.wide) {
+        load_whole_keys<COUNT>(own, to);
+        return;
+    }
     const bool copies = COUNT == 1 && own.wide && (own.left <= 0 || own.left >= GROUP_SIZE) &&
                         ((uintptr_t)own.rows.at | (uintptr_t)own.rows.step) % 16 == 0;
 #pragma unroll

@@ -16,7 +16,7 @@
 /* Columns of S of the thread's team, of which `done` blocks are done. */
 ECO_DEVICE place_in_state columns_of(const call_t &call, int32_t done)
 {
-    place_in_state at = place_of(call, (int32_t)blockIdx.x * (call.whole ? call.blocks : 1));
+    place_in_state at = place_of(call, (int32_t)blockIdx.x * (call.one_block ? call.blocks : 1));
     at.warps /= call.teams;
     at.b += done + at.warp / at.warps;
     at.warp %= at.warps;
@@ -121,7 +121,7 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *WARP, sizeof(real
                                  ? real_at(start_state(call, call.matrix),
                                            head_of(call, at.n, at.h), matrix_numbers(call))
                                  : matrix_of(call, at, call.args.initial);
-    const int32_t end = call.whole ? call.blocks : 1;
+    const int32_t end = call.one_block ? call.blocks : 1;
     for (int32_t done = 0; done < end; done += call.teams)
         ask_for_columns(call, columns_of(call, done), from);
     if (threadIdx.x < WARP && call.remembers)
@@ -150,8 +150,8 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *WARP, sizeof(real
     if (threadIdx.x >= WARP)
         return;
     if (counted) {
-        const int32_t first = call.whole ? 0 : at.column - at.lane,
-                      most = call.whole ? call.V : COLUMNS;
+        const int32_t first = call.one_block ? 0 : at.column - at.lane,
+                      most = call.one_block ? call.V : COLUMNS;
         if (!call.direct)
             evaluate(call, row, ECO_MATRIX_AFTER);
         store_step(call, row, call.first, first, first + most < call.V ? first + most : call.V);

@@ -75,7 +75,7 @@ static void find_part(const struct eco_gpu_matrix_call *call, struct eco_gpu_mat
     }
 }
 
-/* Marks what values_of_steps() computes. */
+/* Marks what values_of_steps() computes, and values that something reads. */
 static void mark_wanted(struct eco_gpu_matrix_call *call)
 {
     for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
@@ -87,12 +87,17 @@ static void mark_wanted(struct eco_gpu_matrix_call *call)
     for (int s = 1; s < call->states; s++)
         if (s != call->matrix)
             call->node[call->next[s]].wanted = true;
+    for (int s = 0; s < call->states; s++)
+        if (s != call->matrix)
+            call->node[call->next[s]].used = true;
     for (int i = call->nodes - 1; i >= 0; i--) {
         const struct eco_gpu_matrix_node *const node = &call->node[i];
         const int16_t of[] = {node->a, node->b, node->c, node->copied};
-        for (size_t k = 0; k < sizeof of / sizeof *of && node->wanted; k++)
-            if (of[k] >= 0)
-                call->node[of[k]].wanted = true;
+        for (size_t k = 0; k < sizeof of / sizeof *of; k++)
+            if (of[k] >= 0) {
+                call->node[of[k]].used = true;
+                call->node[of[k]].wanted |= node->wanted;
+            }
     }
 }
 

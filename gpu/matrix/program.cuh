@@ -16,6 +16,24 @@ struct head_step {
     int32_t n, h, lane;
 };
 
+/* A lane's numbers of a row: so many, each 32 after the one before. */
+template <int N> struct strip {
+    static constexpr int count = N;
+};
+
+/* Calls f(strip, the first) for the numbers of a row that are the lane's: four at once while there
+ * are as many, since one by one most instructions would be the loop's. */
+template <typename F> ECO_DEVICE void each_strip(int32_t lane, int32_t n, const F &f)
+{
+    enum { MOST = 4 };
+    int32_t j = lane;
+    for (; j + (MOST - 1) * WARP < n; j += MOST * WARP)
+        f(strip<MOST>(), j);
+#pragma unroll 1
+    for (; j < n; j += WARP)
+        f(strip<1>(), j);
+}
+
 ECO_DEVICE int32_t width_of(const call_t &call, int kind)
 {
     return kind == ECO_KIND_NUMBER ? 1 : kind == ECO_KIND_KEY ? call.K : call.V;
@@ -45,48 +63,55 @@ ECO_DEVICE argument argument_of(const call_t &call, const head_step &row, int no
             kind == ECO_KIND_NUMBER || call.node[node].kind != ECO_KIND_NUMBER};
 }
 
-ECO_DEVICE real argument_at(const argument &of, int32_t j)
+template <int N> ECO_DEVICE void load_argument(const argument &of, int32_t j, real x[N])
 {
-    return of.value == nullptr ? (real)0 : of.value[of.wide ? j : 0];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        x[i] = of.value == nullptr ? (real)0 : of.value[of.wide ? j + i * WARP : 0];
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-ECO_DEVICE real result(int op, real a, real b, real c)
+#define EACH_OF_STRIP(expression)                                                                  \
+    _Pragma("unroll") for (int i = 0; i < N; i++) expression;                                      \
+    break
+
+template <int N>
+ECO_DEVICE void results(int op, const real a[N], const real b[N], const real c[N], real y[N])
 {
     switch (op) {
     case ECO_OP_ADD:
-        return v_add(a, b);
+        EACH_OF_STRIP(y[i] = v_add(a[i], b[i]));
     case ECO_OP_SUB:
-        return v_sub(a, b);
+        EACH_OF_STRIP(y[i] = v_sub(a[i], b[i]));
     case ECO_OP_MUL:
-        return v_mul(a, b);
+        EACH_OF_STRIP(y[i] = v_mul(a[i], b[i]));
     case ECO_OP_DIV:
-        return v_div(a, b);
+        EACH_OF_STRIP(y[i] = v_div(a[i], b[i]));
     case ECO_OP_MIN:
-        return v_min(a, b);
+        EACH_OF_STRIP(y[i] = v_min(a[i], b[i]));
     case ECO_OP_MAX:
-        return v_max(a, b);
+        EACH_OF_STRIP(y[i] = v_max(a[i], b[i]));
     case ECO_OP_SELECT:
-        return v_select(a, b, c);
+        EACH_OF_STRIP(y[i] = v_select(a[i], b[i], c[i]));
     case ECO_OP_NEG:
-        return v_neg(a);
+        EACH_OF_STRIP(y[i] = v_neg(a[i]));
     case ECO_OP_ABS:
-        return v_abs(a);
+        EACH_OF_STRIP(y[i] = v_abs(a[i]));
     case ECO_OP_EXP:
-        return v_exp(a);
+        EACH_OF_STRIP(y[i] = v_exp(a[i]));
     case ECO_OP_LOG:
-        return v_log(a);
+        EACH_OF_STRIP(y[i] = v_log(a[i]));
     case ECO_OP_SQRT:
-        return v_sqrt(a);
+        EACH_OF_STRIP(y[i] = v_sqrt(a[i]));
     case ECO_OP_TANH:
-        return v_tanh(a);
+        EACH_OF_STRIP(y[i] = v_tanh(a[i]));
     case ECO_OP_SIGMOID:
-        return v_sigmoid(a);
+        EACH_OF_STRIP(y[i] = v_sigmoid(a[i]));
     case ECO_OP_RELU:
-        return v_relu(a);
-    default:
-        return a; /* a copy */
+        EACH_OF_STRIP(y[i] = v_relu(a[i]));
+    default: /* a copy */
+        EACH_OF_STRIP(y[i] = a[i]);
     }
 }
 
@@ -98,8 +123,11 @@ ECO_DEVICE void evaluate_sum(const call_t &call, const head_step &row,
     const real *a = values_of(call, row, node.a),
                *b = node.op == ECO_OP_DOT ? values_of(call, row, node.b) : nullptr;
     real sum = 0;
-    for (int32_t j = row.lane; j < n; j += WARP)
-        sum = b != nullptr ? fused(a[j], b[j], sum) : sum + a[j];
+    each_strip(row.lane, n, [&](auto strip, int32_t j) {
+#pragma unroll
+        for (int i = 0; i < decltype(strip)::count; i++, j += WARP)
+            sum = b != nullptr ? fused(a[j], b[j], sum) : sum + a[j];
+    });
     sum = lanes_sum(sum);
     if (row.lane == 0)
         row.values[node.at] = b != nullptr ? sum : sum / n;
@@ -121,13 +149,18 @@ ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int phase, bo
             const argument a = argument_of(call, row, copies ? node.copied : node.a, node.kind),
                            b = argument_of(call, row, node.b, node.kind),
                            c = argument_of(call, row, node.c, node.kind);
-            const int32_t n = width_of(call, node.kind);
-            for (int32_t j = row.lane; j < n; j += WARP)
-                row.values[node.at + j] =
-                    node.op == ECO_OP_CONST
-                        ? (real)node.value
-                        : result(copies ? ECO_OP_STOP : node.op, argument_at(a, j),
-                                 argument_at(b, j), argument_at(c, j));
+            each_strip(row.lane, width_of(call, node.kind), [&](auto strip, int32_t j) {
+                constexpr int N = decltype(strip)::count;
+                real x[N], y[N], z[N], to[N];
+                load_argument<N>(a, j, x);
+                load_argument<N>(b, j, y);
+                load_argument<N>(c, j, z);
+                results<N>(copies ? ECO_OP_STOP : node.op, x, y, z, to);
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    row.values[node.at + j + i * WARP] =
+                        node.op == ECO_OP_CONST ? (real)node.value : to[i];
+            });
         }
         __syncwarp();
     }
@@ -135,55 +168,46 @@ ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int phase, bo
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* The gradients of a, b and c, of that of y = op(a, b, c). */
-ECO_DEVICE void differentiate(int op, real a, real b, real y, real g, real d[3])
+/* The gradients da, db and dc of a, b and c, of that of y = op(a, b, c), g; 0 at first. */
+template <int N> struct derivatives {
+    real a[N], b[N], y[N], g[N], da[N], db[N], dc[N];
+};
+
+template <int N> ECO_DEVICE void differentiate(int op, derivatives<N> &of)
 {
+    const real *const a = of.a, *const b = of.b, *const y = of.y, *const g = of.g;
+    real *const da = of.da, *const db = of.db, *const dc = of.dc;
     switch (op) {
     case ECO_OP_ADD:
-        d[0] = d[1] = g;
-        break;
+        EACH_OF_STRIP(da[i] = db[i] = g[i]);
     case ECO_OP_SUB:
-        d[0] = g, d[1] = -g;
-        break;
+        EACH_OF_STRIP((da[i] = g[i], db[i] = -g[i]));
     case ECO_OP_MUL:
-        d[0] = g * b, d[1] = g * a;
-        break;
+        EACH_OF_STRIP((da[i] = g[i] * b[i], db[i] = g[i] * a[i]));
     case ECO_OP_DIV:
-        d[0] = g / b, d[1] = -(g / b * y);
-        break;
+        EACH_OF_STRIP((da[i] = g[i] / b[i], db[i] = -(g[i] / b[i] * y[i])));
     case ECO_OP_MIN:
-        d[0] = b - a > 0 ? g : 0, d[1] = b - a > 0 ? 0 : g;
-        break;
+        EACH_OF_STRIP((da[i] = b[i] - a[i] > 0 ? g[i] : 0, db[i] = b[i] - a[i] > 0 ? 0 : g[i]));
     case ECO_OP_MAX:
-        d[0] = a - b > 0 ? g : 0, d[1] = a - b > 0 ? 0 : g;
-        break;
+        EACH_OF_STRIP((da[i] = a[i] - b[i] > 0 ? g[i] : 0, db[i] = a[i] - b[i] > 0 ? 0 : g[i]));
     case ECO_OP_SELECT:
-        d[1] = a > 0 ? g : 0, d[2] = a > 0 ? 0 : g;
-        break;
+        EACH_OF_STRIP((db[i] = a[i] > 0 ? g[i] : 0, dc[i] = a[i] > 0 ? 0 : g[i]));
     case ECO_OP_NEG:
-        d[0] = -g;
-        break;
+        EACH_OF_STRIP(da[i] = -g[i]);
     case ECO_OP_ABS:
-        d[0] = a > 0 ? g : a < 0 ? -g : 0;
-        break;
+        EACH_OF_STRIP(da[i] = a[i] > 0 ? g[i] : a[i] < 0 ? -g[i] : 0);
     case ECO_OP_EXP:
-        d[0] = g * y;
-        break;
+        EACH_OF_STRIP(da[i] = g[i] * y[i]);
     case ECO_OP_LOG:
-        d[0] = g * (1 / a);
-        break;
+        EACH_OF_STRIP(da[i] = g[i] * (1 / a[i]));
     case ECO_OP_SQRT:
-        d[0] = g * ((real)0.5 / y);
-        break;
+        EACH_OF_STRIP(da[i] = g[i] * ((real)0.5 / y[i]));
     case ECO_OP_TANH:
-        d[0] = g * (1 - y * y);
-        break;
+        EACH_OF_STRIP(da[i] = g[i] * (1 - y[i] * y[i]));
     case ECO_OP_SIGMOID:
-        d[0] = g * (y * (1 - y));
-        break;
+        EACH_OF_STRIP(da[i] = g[i] * (y[i] * (1 - y[i])));
     case ECO_OP_RELU:
-        d[0] = a > 0 ? g : 0;
-        break;
+        EACH_OF_STRIP(da[i] = a[i] > 0 ? g[i] : 0);
     default:
         break; /* stop */
     }
@@ -196,34 +220,53 @@ ECO_DEVICE void sweep_sum(const call_t &call, const head_step &row,
     const real g = row.values[node.at + call.values];
     const argument a = argument_of(call, row, node.a, ECO_KIND_NUMBER),
                    b = argument_of(call, row, node.b, ECO_KIND_NUMBER);
-    for (int32_t j = row.lane; j < n; j += WARP) {
-        if (node.op == ECO_OP_MEAN) {
-            a.gradient[j] += g / n;
-            continue;
+    each_strip(row.lane, n, [&](auto strip, int32_t j) {
+#pragma unroll
+        for (int i = 0; i < decltype(strip)::count; i++, j += WARP) {
+            if (node.op == ECO_OP_MEAN) {
+                a.gradient[j] += g / n;
+                continue;
+            }
+            a.gradient[j] += g * b.value[j];
+            b.gradient[j] += g * a.value[j];
         }
-        a.gradient[j] += g * b.value[j];
-        b.gradient[j] += g * a.value[j];
-    }
+    });
+}
+
+/* Adds the gradients of an argument, or the sum of a number's to `sum`. */
+template <int N>
+ECO_DEVICE void add_gradients(const argument &of, int32_t j, const real d[N], real *sum)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (of.value != nullptr && of.wide)
+            of.gradient[j + i * WARP] += d[i];
+        else
+            *sum += d[i];
 }
 
 ECO_DEVICE void sweep_map(const call_t &call, const head_step &row,
                           const struct eco_gpu_matrix_node &node)
 {
-    const int32_t n = width_of(call, node.kind);
     const argument of[3] = {argument_of(call, row, node.a, node.kind),
                             argument_of(call, row, node.b, node.kind),
                             argument_of(call, row, node.c, node.kind)};
     real sum[3] = {0, 0, 0};
-    for (int32_t j = row.lane; j < n; j += WARP) {
-        real d[3] = {0, 0, 0};
-        differentiate(node.op, argument_at(of[0], j), argument_at(of[1], j),
-                      row.values[node.at + j], row.values[node.at + call.values + j], d);
-        for (int k = 0; k < 3; k++)
-            if (of[k].value != nullptr && of[k].wide)
-                of[k].gradient[j] += d[k];
-            else
-                sum[k] += d[k];
-    }
+    each_strip(row.lane, width_of(call, node.kind), [&](auto strip, int32_t j) {
+        constexpr int N = decltype(strip)::count;
+        derivatives<N> d = {};
+        load_argument<N>(of[0], j, d.a);
+        load_argument<N>(of[1], j, d.b);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            d.y[i] = row.values[node.at + j + i * WARP];
+            d.g[i] = row.values[node.at + call.values + j + i * WARP];
+        }
+        differentiate(node.op, d);
+        add_gradients<N>(of[0], j, d.da, &sum[0]);
+        add_gradients<N>(of[1], j, d.db, &sum[1]);
+        add_gradients<N>(of[2], j, d.dc, &sum[2]);
+    });
     for (int k = 0; k < 3; k++) {
         if (of[k].value == nullptr || of[k].wide)
             continue;
@@ -250,36 +293,59 @@ ECO_DEVICE void sweep(const call_t &call, const head_step &row, int phase)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* Calls f(x, y), for the lane's numbers x and y of two rows, and stores what it returns as x. */
+template <typename element, typename other, typename F>
+ECO_DEVICE void merge_rows(const head_step &row, element *to, const other *from, int32_t n,
+                           const F &f)
+{
+    each_strip(row.lane, from == nullptr ? 0 : n, [&](auto strip, int32_t j) {
+        constexpr int N = decltype(strip)::count;
+        other x[N];
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x[i] = from[j + i * WARP];
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            to[j + i * WARP] = f(to[j + i * WARP], x[i]);
+    });
+}
+
 ECO_DEVICE void copy_reals(const head_step &row, real *to, const real *from, int32_t n)
 {
-    for (int32_t j = row.lane; j < n; j += WARP)
-        to[j] = from[j];
+    merge_rows(row, to, from, n, [](real, real x) { return x; });
 }
 
 ECO_DEVICE void add_reals(const head_step &row, real *to, const real *from, int32_t n)
 {
-    for (int32_t j = row.lane; from != nullptr && j < n; j += WARP)
-        to[j] += from[j];
+    merge_rows(row, to, from, n, [](real all, real x) { return all + x; });
+}
+
+ECO_DEVICE void load_elements(const head_step &row, real *to, const narrow *from, int32_t n)
+{
+    merge_rows(row, to, from, n, [](real, narrow x) { return to_real(x); });
 }
 
 ECO_DEVICE void add_elements(const head_step &row, real *to, const narrow *from, int32_t n)
 {
-    for (int32_t j = row.lane; from != nullptr && j < n; j += WARP)
-        to[j] += to_real(from[j]);
+    merge_rows(row, to, from, n, [](real all, narrow x) { return all + to_real(x); });
 }
 
-/* The parts of x of a step that have an effect; `wanted`: only those. */
+ECO_DEVICE void store_elements(const head_step &row, narrow *to, const real *from, int32_t n)
+{
+    merge_rows(row, to, from, n, [](narrow, real x) { return to_narrow(x); });
+}
+
+/* The parts of x of a step whose values are used; `wanted`: only those. */
 ECO_DEVICE void load_parts(const call_t &call, const head_step &row, int32_t place,
                            bool wanted = false)
 {
     const size_t at = caller_row(call, row.n, place);
     for (int k = 0; k < call.parts; k++) {
         const narrow *from = head_row(call.part[k], at, row.h, call.part_width[k]);
-        if (call.part_node[k] < 0 || (wanted && !call.node[call.part_node[k]].wanted))
+        const int16_t node = call.part_node[k];
+        if (node < 0 || !(wanted ? call.node[node].wanted : call.node[node].used))
             continue;
-        real *to = values_of(call, row, call.part_node[k]);
-        for (int32_t j = row.lane; j < call.part_width[k]; j += WARP)
-            to[j] = to_real(from[j]);
+        load_elements(row, values_of(call, row, node), from, call.part_width[k]);
     }
     __syncwarp();
 }

@@ -5,6 +5,7 @@
  *    backward  slabs from the last to the first: values, and, for such a y, S again -> the gradient
  *              of what is read -> S back -> dx
  */
+#include "common/run_arrays.h"
 #include "gpu/algo/algo.h"
 #include "gpu/device/device.h"
 #include "gpu/matrix/matrix.h"
@@ -192,6 +193,23 @@ static size_t gradient_bytes(const struct run *run)
     return eco_gpu_matrix_gradients_room(shape_of(run)).bytes;
 }
 
+/* Do keys and values fill what blocks have of them, in rows that are aligned?  So is each S of the
+ * caller's. */
+static bool is_whole(const struct run *run)
+{
+    enum { COLUMNS = ECO_GPU_MATRIX_CHUNK_COLUMNS, ALIGNED = 16 };
+    const struct eco_gpu_matrix_call *call = &run->call;
+    size_t all = (size_t)(uintptr_t)run->args->y;
+    for (int a = 0; a < eco_run_arrays(run->args); a++)
+        if (call->matrix < eco_run_array[a].count)
+            all |= (size_t)(uintptr_t)eco_run_array_get(run->args, &eco_run_array[a], call->matrix);
+    for (int k = 0; k < call->parts; k++)
+        if (call->part_width[k] > 1)
+            all |= (size_t)(uintptr_t)call->part[k].data |
+                   call->part[k].row * eco_type_bytes(run->problem->type);
+    return all % ALIGNED == 0 && (unsigned)call->K == keys_of(run) && call->V % COLUMNS == 0;
+}
+
 /* Chunks do not support what few ask for: states of every step, and rows that begin
  * again with other than 0. */
 static bool by_chunks(const struct run *run)
@@ -301,8 +319,8 @@ static bool decodes(struct run *run)
     struct eco_gpu_matrix_call *const call = &run->call;
     const int32_t most = ECO_GPU_MATRIX_WARPS / (int32_t)row_warps(run);
     const size_t values = (size_t)call->values * run->real, team = tile_bytes(run, 1);
-    call->whole = call->remembers || sums_after(call);
-    call->teams = !call->whole ? 1 : most < call->blocks ? most : call->blocks;
+    call->one_block = call->remembers || sums_after(call);
+    call->teams = !call->one_block ? 1 : most < call->blocks ? most : call->blocks;
     call->values_bytes = (int32_t)((values + ALIGNED - 1) / ALIGNED * ALIGNED);
     call->team_bytes = (int32_t)((team + ALIGNED - 1) / ALIGNED * ALIGNED);
     return call->args.T == 1 && !call->training && decode_bytes(run) <= (size_t)run->block_bytes;
@@ -311,7 +329,8 @@ static bool decodes(struct run *run)
 static ecornn_status decode(struct run *run)
 {
     struct eco_gpu_matrix_call *const call = &run->call;
-    const int64_t blocks = call->whole ? (int64_t)call->args.N * call->heads : state_blocks(run);
+    const int64_t blocks =
+        call->one_block ? (int64_t)call->args.N * call->heads : state_blocks(run);
     call->tile = 1;
     for (int s = 0; s < call->states; s++)
         call->before[s] = NULL; /* nothing reads them */
@@ -433,6 +452,7 @@ ecornn_status eco_gpu_matrix_run(const struct ecornn_plan *plan, const struct ec
     status = eco_gpu_check_args(gpu, args);
     if (status == ECORNN_OK)
         status = take_parts(&run, gpu);
+    run.call.whole = is_whole(&run);
     if (status == ECORNN_OK)
         status = args->backward ? backward(&run) : forward(&run);
     eco_gpu_leave(&scope);

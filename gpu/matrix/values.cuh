@@ -240,8 +240,11 @@ ECO_DEVICE void add_dy(const call_t &call, const head_step &row, int32_t place, 
 
 ECO_DEVICE void clear_gradients(const call_t &call, const head_step &row)
 {
-    for (int32_t j = row.lane; j < call.node_values; j += WARP)
-        row.values[call.values + j] = 0;
+    each_strip(row.lane, call.node_values, [&](auto strip, int32_t j) {
+#pragma unroll
+        for (int i = 0; i < decltype(strip)::count; i++)
+            row.values[call.values + j + i * WARP] = 0;
+    });
     __syncwarp();
 }
 
@@ -332,9 +335,13 @@ ECO_DEVICE void store_dx(const call_t &call, const head_step &row, int32_t place
     for (int k = 0; k < call.parts; k++) {
         narrow *to =
             head_row(call.dpart[k], caller_row(call, row.n, place), row.h, call.part_width[k]);
-        const bool zero = !counted || call.part_node[k] < 0;
-        for (int32_t j = row.lane; to != nullptr && j < call.part_width[k]; j += WARP)
-            to[j] = to_narrow(zero ? 0 : gradients_of(call, row, call.part_node[k])[j]);
+        if (to == nullptr)
+            continue;
+        if (counted && call.part_node[k] >= 0)
+            store_elements(row, to, gradients_of(call, row, call.part_node[k]), call.part_width[k]);
+        else
+            for (int32_t j = row.lane; j < call.part_width[k]; j += WARP)
+                to[j] = to_narrow(0);
     }
 }
 

@@ -470,6 +470,9 @@ static const char *const matrix_option[] = {
     "bf16/train/T130/N2/I1/H68/heads:1/key:72/states/resets:5/mask:10/lengths:random/scale:0.5",
     "bf16/infer/rev/T100/N1/I1/H20/heads:1/key:16/states/batch-major/scale:0.5",
     "f16/infer/T97/N1/I1/H130/heads:2/key:65/lengths:random/scale:0.5",
+    "bf16/train/T66/N1/I1/H512/heads:8/key:64/states/scale:0.5", /* that fill blocks */
+    "f32/train/rev/T134/N1/I1/H128/heads:2/key:64/states/resets:5/scale:0.5",
+    "bf16/infer/T70/N2/I1/H512/heads:8/key:64/states/lengths:random/scale:0.5",
 };
 enum { MATRIX_OPTIONS = sizeof matrix_option / sizeof *matrix_option };
 
