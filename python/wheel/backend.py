@@ -40,10 +40,12 @@ def sdist(tarball: Path, folder: Path) -> Path:
 
 
 def build_wheel(wheel_directory: str, config_settings=None, metadata_directory=None) -> str:
-    """pip calls this in the unpacked source distribution."""
+    """pip calls this in the unpacked source distribution, or in a checkout."""
+    bootstrap = [] if (ROOT / "configure").exists() else [[ROOT / "autogen.sh"]]
     jobs = f"-j{os.cpu_count()}"
     with tempfile.TemporaryDirectory() as folder:
-        for command in ([ROOT / "configure", "-q", "--without-cuda", "CFLAGS=-O2"],
+        for command in (*bootstrap,
+                        [ROOT / "configure", "-q", "--without-cuda", "CFLAGS=-O2"],
                         ["make", "-s", jobs, "wheel", f"WHEEL_OUT={folder}/out", f"PYTHON={sys.executable}"]):  # fmt: skip
             subprocess.run(command, cwd=folder, check=True)
         wheel = next(Path(folder, "out").glob("ecornn-*.whl"))
