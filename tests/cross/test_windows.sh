@@ -46,11 +46,11 @@ made() { # targets, flags
 made libecornn.la ecornn-run.la tools/ecornn/ecornn.exe
 
 # The DLL exports what the ELF library does.
-shown=$($host-objdump -p .libs/libecornn-0.dll | sed -n 's/^[[:blank:]]*\[.* \(ecornn_[a-z0-9_]*\)$/\1/p' | sort)
+shown=$($host-objdump -p .libs/libecornn-[0-9].dll | sed -n 's/^[[:blank:]]*\[.* \(ecornn_[a-z0-9_]*\)$/\1/p' | sort)
 declared=$(sed -n '/^ECORNN_API/s/.*[ *]\(ecornn_[a-z0-9_]*\)(.*/\1/p' "$source"/include/ecornn.h "$source"/include/ecornn/*.h | sort)
 [ -n "$declared" ] && [ "$shown" = "$declared" ] || fail "exports: $(printf '%s\n%s\n' "$shown" "$declared" | sort | uniq -u)"
 # gcc aligns the stack to 16 bytes: no vector of 32 or 64 may be moved as if it were aligned.
-$host-objdump -d .libs/libecornn-0.dll > code
+$host-objdump -d .libs/libecornn-[0-9].dll > code
 grep -q 'vmov[ud][pq].*%zmm' code || fail "no vectors in the DLL"
 ! grep -E 'vmov(aps|apd|dqa(32|64)?) .*%[yz]mm[0-9]*,?.*\(|vmov(aps|apd|dqa(32|64)?) .*\(.*%[yz]mm' code || fail "moves that want alignment"
 
@@ -70,7 +70,7 @@ int main(void)
 {
     const HMODULE module = LoadLibraryA("ecornn-run.dll");
     int (*const open)(int, void *) = (int (*)(int, void *))GetProcAddress(module, "ecornn_run_open");
-    return open(1, NULL) != 0 || open(-1, NULL) == 0;
+    return open($(sed -n 's/^enum { RUN_VERSION = \([0-9]*\) };$/\1/p' "$source/python/native/runner.h"), NULL) != 0 || open(-1, NULL) == 0;
 }
 END
 run open.exe
