@@ -440,7 +440,7 @@ typedef struct ecornn_cell_item {
     size_t size;         /**< sizeof(ecornn_cell_item), set by the caller */
     double value;        /**< a number; see ecornn_cell_item_get */
     char word[16];       /**< what the item is */
-    char name[32];       /**< of the state, part of x or parameter that it is about; else "" */
+    char name[32];       /**< of the cell, state, part of x or parameter; "x": all of x; else "" */
     int32_t stage;       /**< of the step; -1: an item of the head */
     int32_t index;       /**< number of what it declares, adds to, computes or stores */
     int32_t argument[3]; /**< -1: none */
@@ -464,8 +464,8 @@ typedef struct ecornn_cell_item {
  *     product      parameter argument[0] times the previous state argument[1], or, if that is -1,
  *                  times the operand argument[2]
  *
- * Then come its instructions, unit by unit.  Loads and functions compute value `index` of the
- * stage; arguments of functions and stores are such values:
+ * Then come its instructions, each for every unit.  Loads and functions compute value `index` of
+ * the stage; arguments of functions and stores are such values:
  *
  *     load_acc load_state load_vector load_mean    argument[0]: accumulator, previous state,
  *                  parameter, or mean over H, or, if argument[1] is 1, over the units of a head

@@ -23,7 +23,7 @@ static_assert(int(CHUNK_NUMBERS) == int(ECO_GPU_MATRIX_CHUNK_NUMBERS), "args.h h
 /* A chunk's place in the arrays of the slab. */
 struct chunk_place {
     int32_t n, h, first; /* its first place */
-    bool whole;          /* all steps take part, and there is nothing at the sides of matrices */
+    bool whole;          /* all steps take part, and no row or column of a block is padding */
     size_t at;
 };
 

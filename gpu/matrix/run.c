@@ -193,8 +193,8 @@ static size_t gradient_bytes(const struct run *run)
     return eco_gpu_matrix_gradients_room(shape_of(run)).bytes;
 }
 
-/* Do keys and values fill what blocks have of them, in rows that are aligned?  So is each S of the
- * caller's. */
+/* Are K and V multiples of what a block holds, and y, wide parts of x and the caller's states
+ * aligned to 16 bytes?  Workspace and reserve always are. */
 static bool is_whole(const struct run *run)
 {
     enum { COLUMNS = ECO_GPU_MATRIX_CHUNK_COLUMNS, ALIGNED = 16 };

@@ -40,14 +40,16 @@ def sdist(tarball: Path, folder: Path) -> Path:
 
 
 def build_wheel(wheel_directory: str, config_settings=None, metadata_directory=None) -> str:
-    """pip calls this in the unpacked source distribution, or in a checkout."""
+    """pip calls this in the unpacked source distribution, or in a checkout; one that is configured in its own
+    folder builds there, as it is configured."""
+    configured = (ROOT / "config.status").exists()
     bootstrap = [] if (ROOT / "configure").exists() else [[ROOT / "autogen.sh"]]
     jobs = f"-j{os.cpu_count()}"
     with tempfile.TemporaryDirectory() as folder:
-        for command in (*bootstrap,
-                        [ROOT / "configure", "-q", "--without-cuda", "CFLAGS=-O2"],
+        configure = [*bootstrap, [ROOT / "configure", "-q", "--without-cuda", "CFLAGS=-O2"]]
+        for command in (*([] if configured else configure),
                         ["make", "-s", jobs, "wheel", f"WHEEL_OUT={folder}/out", f"PYTHON={sys.executable}"]):  # fmt: skip
-            subprocess.run(command, cwd=folder, check=True)
+            subprocess.run(command, cwd=ROOT if configured else folder, check=True)
         wheel = next(Path(folder, "out").glob("ecornn-*.whl"))
         Path(wheel_directory, wheel.name).write_bytes(wheel.read_bytes())
     return wheel.name

@@ -45,10 +45,15 @@ count 'ecornn_plan_create*' plan --device cpu:1 lstm/train/L2/bi/T16777216/N3/I8
 at_most "a plan for many steps" "$all" $((few * 105 / 100))
 count ecornn_forward bench --seconds 0.000001 --device cpu:1 lstm/T1/N1/I8/H8
 kept "a step" $((instructions / calls)) 14523
+words="cpu x threads=3 version=$(sed -n 's/^#define ECORNN_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' include/ecornn/version.h | paste -s -d . -) name=x"
+hash=$(python3 -c '
+import functools, sys
+print("%016x" % functools.reduce(lambda h, c: (h ^ c) * 0x100000001b3 % 2**64, sys.argv[1].encode(), 0xcbf29ce484222325))
+' "$words") || { echo "no python3: twice as many lines of wisdom are not compared"; exit 0; }
 for lines in 1000 2000; do
-    awk -v lines=$lines 'BEGIN {
-        print "ecornn-wisdom 1\ndevice 6a670e1fa9e08bbc cpu x threads=3 version=1.0.0 name=x"
-        while (lines-- > 0) print "lstm/f32/infer/T2/N2/I4/H" lines + 1 " - 6a670e1fa9e08bbc algorithm=packed 5 1 2026-01-01" }' \
+    awk -v lines=$lines -v words="$words" -v hash="$hash" 'BEGIN {
+        print "ecornn-wisdom 1\ndevice " hash " " words
+        while (lines-- > 0) print "lstm/f32/infer/T2/N2/I4/H" lines + 1 " - " hash " algorithm=packed 5 1 2026-01-01" }' \
         > "$work/$lines"
     few=$all
     count ecornn_wisdom_load wisdom check "$work/$lines"

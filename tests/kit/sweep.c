@@ -472,7 +472,9 @@ static const char *const matrix_option[] = {
     "f16/infer/T97/N1/I1/H130/heads:2/key:65/lengths:random/scale:0.5",
     "bf16/train/T66/N1/I1/H512/heads:8/key:64/states/scale:0.5", /* that fill blocks */
     "f32/train/rev/T134/N1/I1/H128/heads:2/key:64/states/resets:5/scale:0.5",
-    "bf16/infer/T70/N2/I1/H512/heads:8/key:64/states/lengths:random/scale:0.5",
+    "bf16/infer/T66/N1/I1/H1024/heads:8/key:128/states/scale:0.5",
+    "f32/infer/rev/T198/N4/I1/H128/heads:2/key:64/states/batch-major/lengths:random/scale:0.5/"
+    "seed:3",
 };
 enum { MATRIX_OPTIONS = sizeof matrix_option / sizeof *matrix_option };
 
