@@ -468,7 +468,7 @@ typedef struct ecornn_cell_item {
  * the stage; arguments of functions and stores are such values:
  *
  *     load_acc load_state load_vector load_mean    argument[0]: accumulator, previous state,
- *                  parameter, or mean over H, or, if argument[1] is 1, over the units of a head
+ *                  parameter or mean; argument[1] of a mean: 0 over H, 1 over the units of a head
  *     const        value
  *     bernoulli    value, its expectation
  *     add sub mul div min max select neg abs exp log sqrt tanh sigmoid relu    as in a text

@@ -144,7 +144,7 @@ template <typename type> ECO_DEVICE void load_whole_group(const void *from, floa
         x[i] = float_of(all.at[i]);
 }
 
-/* Of which `left` are there; the others are 0. */
+/* Eight numbers of a row that has `left` of them; the others are 0. */
 template <typename type>
 ECO_DEVICE void load_group(const void *from, int32_t left, float x[GROUP_SIZE])
 {

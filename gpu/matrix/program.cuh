@@ -16,7 +16,7 @@ struct head_step {
     int32_t n, h, lane;
 };
 
-/* A lane's numbers of a row: so many, each 32 after the one before. */
+/* N numbers of a row that a lane takes at once: number j, j + 32, and so on. */
 template <int N> struct strip {
     static constexpr int count = N;
 };

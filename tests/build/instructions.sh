@@ -53,7 +53,7 @@ words="cpu x threads=3 version=$(sed -n 's/^#define ECORNN_VERSION_\(MAJOR\|MINO
 hash=$(python3 -c '
 import functools, sys
 print("%016x" % functools.reduce(lambda h, c: (h ^ c) * 0x100000001b3 % 2**64, sys.argv[1].encode(), 0xcbf29ce484222325))
-' "$words") || { echo "no python3: twice as many lines of wisdom are not compared"; exit 0; }
+' "$words")
 for lines in 1000 2000; do
     awk -v lines=$lines -v words="$words" -v hash="$hash" 'BEGIN {
         print "ecornn-wisdom 1\ndevice " hash " " words
