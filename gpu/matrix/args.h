@@ -59,13 +59,26 @@ enum eco_gpu_matrix_term {
 
 /* A node of the text, renumbered: unused ones are left out. */
 struct eco_gpu_matrix_node {
-    uint8_t op, kind, phase; /* enum eco_opcode, eco_kind, eco_matrix_phase */
-    bool wanted;             /* by a term that is in slots, or by another state */
-    bool used;               /* by another node, or as y or a state */
-    int16_t a, b, c;         /* -1: none */
-    int16_t copied;          /* the node whose value it has (eco_recipe_copies); -1: none */
-    int32_t at;              /* of its values in the scratch of a warp, in reals */
+    uint8_t op, kind; /* enum eco_opcode, eco_kind */
+    bool wanted;      /* by a term that is in slots, or by another state */
+    bool used;        /* by another node, or as y or a state */
+    int16_t a, b, c;  /* -1: none */
+    int16_t copied;   /* the node whose value it has (eco_recipe_copies); -1: none */
+    int32_t at;       /* of its values in the scratch of a warp, in reals */
     double value;
+};
+
+/* Nodes to evaluate, from the first to the last: those before S that values_of_steps() computes,
+ * all before S, and those after it. */
+enum eco_gpu_matrix_order {
+    ECO_GPU_MATRIX_WANTED,
+    ECO_GPU_MATRIX_BEFORE,
+    ECO_GPU_MATRIX_AFTER,
+    ECO_GPU_MATRIX_ORDERS
+};
+struct eco_gpu_matrix_nodes {
+    int32_t count;
+    uint8_t at[ECO_GPU_MATRIX_NODES];
 };
 
 /* Rows of the caller's: element j of head h in row r is at r*row + h*width + j. */
@@ -114,6 +127,7 @@ struct eco_gpu_matrix_call {
     int32_t width[ECO_MAX_STATES];                          /* of a head */
     double start[ECO_MAX_STATES];
     struct eco_gpu_matrix_node node[ECO_GPU_MATRIX_NODES];
+    struct eco_gpu_matrix_nodes order[ECO_GPU_MATRIX_ORDERS];
     /* parts of x, in x or in arrays of their own */
     struct eco_gpu_matrix_rows part[ECO_MAX_PARTS], dpart[ECO_MAX_PARTS];
     int16_t part_node[ECO_MAX_PARTS]; /* -1: without effect */

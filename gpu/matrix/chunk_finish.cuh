@@ -186,24 +186,53 @@ ECO_DEVICE bool store_keys(const call_t &call, const chunk_place &chunk, int k,
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Thread s goes back over column s of the gradients of ratios, and leaves them times ratio_(t-1)s
- * in share.asked.  One more thread goes back over the gradients of G_t, in share.dafter. */
-ECO_DEVICE void gradients_of_ratios(const finish_share &share, bool reads)
+/* What gradients_of_ratios() reads of a step. */
+struct ratio_step {
+    float asked, heard, before, decay, kept, scale;
+};
+
+ECO_DEVICE ratio_step ratio_step_of(const finish_share &share, int s, int t, bool reads)
 {
     const pairs_share &of = share.pairs;
-    const int s = (int)threadIdx.x;
+    const int at = t * PAIR_ROW + s;
+    const bool pair = s < STEPS;
+    return {pair ? share.asked[at] : dot_at(share, DOT_QUERY, t),
+            !reads ? 0
+            : pair ? share.heard[at]
+                   : dot_at(share, DOT_READ, t),
+            pair ? of.heard[at] : 0,
+            of.decay[t],
+            of.kept[t],
+            of.scale[t]};
+}
+
+/* Thread s goes back over column s of the gradients of ratios, and leaves them times ratio_(t-1)s
+ * in share.asked.  One more thread goes back over the gradients of G_t, in share.dafter.  Steps are
+ * loaded four at once, or each would wait for the store before it. */
+ECO_DEVICE void gradients_of_ratios(const finish_share &share, bool reads)
+{
+    enum { LOADED = 4 };
+    const int s = (int)threadIdx.x, least = s < STEPS ? s : -1;
     float d = s < STEPS ? dot_at(share, DOT_KEY, s) : 0;
     for (int w = 0; s == STEPS && w < CHUNK_THREADS / WARP; w++)
         d += share.all[w];
-    for (int t = STEPS - 1; s < STEPS ? t > s : s == STEPS && t >= 0; t--) {
-        const int at = t * PAIR_ROW + s;
-        d += s == STEPS ? dot_at(share, DOT_QUERY, t) : share.asked[at];
-        if (s == STEPS)
-            share.dafter[t] = d;
-        else
-            share.asked[at] = d * of.heard[at];
-        const float heard = !reads ? 0 : s == STEPS ? dot_at(share, DOT_READ, t) : share.heard[at];
-        d = of.kept[t] * fmaf(of.decay[t], d, of.scale[t] * heard);
+    for (int end = STEPS; s <= STEPS && end > least + 1; end -= LOADED) {
+        ratio_step step[LOADED];
+#pragma unroll
+        for (int i = 0; i < LOADED; i++)
+            step[i] = ratio_step_of(share, s, end - 1 - i, reads);
+#pragma unroll
+        for (int i = 0; i < LOADED; i++) {
+            const int t = end - 1 - i;
+            if (t <= least)
+                break;
+            d += step[i].asked;
+            if (s == STEPS)
+                share.dafter[t] = d;
+            else
+                share.asked[t * PAIR_ROW + s] = d * step[i].before;
+            d = step[i].kept * fmaf(step[i].decay, d, step[i].scale * step[i].heard);
+        }
     }
 }
 

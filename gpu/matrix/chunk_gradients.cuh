@@ -110,6 +110,28 @@ ECO_DEVICE bool add_columns(const call_t &call, const gradients_block<KEYS> &blo
     return large;
 }
 
+/* Asks the L2 for all columns of the chunk: S, G, and rows of steps. */
+ECO_DEVICE void ask_for_chunk_columns(const call_t &call, const chunk_place &chunk)
+{
+    enum { LINE = 128 };
+    const int bytes = (int)matrix_numbers(call) * (int)sizeof(real),
+              row = call.V * (int)sizeof(real);
+    const unsigned char *S = (const unsigned char *)kept_at(call, chunk.n, chunk.h, chunk.first),
+                        *G = (const unsigned char *)chunk_gradient_at(call, chunk);
+    const row_cursor dout = slots_of(call, chunk, call.dout, call.V),
+                     e = slots_of(call, chunk, call.dvalue, call.V);
+    for (int byte = (int)threadIdx.x * LINE; byte < bytes; byte += CHUNK_THREADS * LINE) {
+        prefetch_l2_if(true, S + byte);
+        prefetch_l2_if(true, G + byte);
+    }
+    const int t = (int)threadIdx.x / 4;
+    for (int byte = (int)threadIdx.x % 4 * LINE; byte < row && takes_part(call, chunk, t);
+         byte += 4 * LINE) {
+        prefetch_l2_if(true, row_of_step(dout, t) + byte);
+        prefetch_l2_if(true, row_of_step(e, t) + byte);
+    }
+}
+
 template <int KEYS, int COUNT>
 static __global__ void __launch_bounds__(CHUNK_THREADS, 1)
     gradients_of_chunks(const __grid_constant__ call_t call)
@@ -121,6 +143,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS, 1)
     bool large = false;
     if (head_retries(call, chunk.n, chunk.h))
         return;
+    ask_for_chunk_columns(call, chunk);
     clear_sums(sum.dquery);
     clear_sums(sum.dread);
     clear_sums(sum.dkey);

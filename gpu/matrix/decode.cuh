@@ -73,7 +73,7 @@ ECO_DEVICE void evaluate_before(const call_t &call, const head_step &row)
         if (call.remembers)
             enter_step(call, row, call.first);
         __syncwarp();
-        evaluate(call, row, ECO_MATRIX_BEFORE);
+        evaluate(call, row, ECO_GPU_MATRIX_BEFORE);
         if (call.remembers)
             keep_next(call, row);
     }
@@ -153,7 +153,7 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *WARP, sizeof(real
         const int32_t first = call.one_block ? 0 : at.column - at.lane,
                       most = call.one_block ? call.V : COLUMNS;
         if (!call.direct)
-            evaluate(call, row, ECO_MATRIX_AFTER);
+            evaluate(call, row, ECO_GPU_MATRIX_AFTER);
         store_step(call, row, call.first, first, first + most < call.V ? first + most : call.V);
     }
     if (call.remembers)

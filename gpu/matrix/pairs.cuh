@@ -27,27 +27,38 @@ template <int KEYS, int COUNT> ECO_DEVICE pairs_share pairs_share_of(const call_
             floats_at(room.scale)};
 }
 
-/* Leaves ratio_ts in asked and ratio_(t-1)s, 0 at a reset, in heard: thread s has column s. */
+/* Leaves ratio_ts in asked and ratio_(t-1)s, 0 at a reset, in heard: thread s has column s. Numbers
+ * are loaded four at once, or each would wait for the stores before it. */
 ECO_DEVICE void ratios(const call_t &call, const chunk_place &chunk, const pairs_share &share,
                        bool reads)
 {
+    enum { LOADED = 4 };
     const int s = (int)threadIdx.x;
-    float ratio = 1, after = 1;
-    for (int t = 0; s < STEPS && t < STEPS; t++) {
-        const float decay = share.decay[t], kept = share.kept[t], before = ratio * kept;
-        after *= kept;
-        if (t == s)
-            numbers_at(call, chunk, BEFORE)[t] = after;
-        after *= decay;
-        if (t == s)
-            numbers_at(call, chunk, AFTER)[t] = after;
-        if (reads)
-            share.heard[t * PAIR_ROW + s] = t > s ? before : 0;
-        ratio = t > s ? before * decay : 1;
-        share.asked[t * PAIR_ROW + s] = t >= s ? ratio : 0;
+    float ratio = 1, after = 1, own_before = 0, own_after = 0;
+    for (int first = 0; s < STEPS && first < STEPS; first += LOADED) {
+        float decay[LOADED], kept[LOADED];
+#pragma unroll
+        for (int i = 0; i < LOADED; i++)
+            decay[i] = share.decay[first + i], kept[i] = share.kept[first + i];
+#pragma unroll
+        for (int i = 0; i < LOADED; i++) {
+            const int t = first + i;
+            const float before = ratio * kept[i];
+            after *= kept[i];
+            own_before = t == s ? after : own_before;
+            after *= decay[i];
+            own_after = t == s ? after : own_after;
+            if (reads)
+                share.heard[t * PAIR_ROW + s] = t > s ? before : 0;
+            ratio = t > s ? before * decay[i] : 1;
+            share.asked[t * PAIR_ROW + s] = t >= s ? ratio : 0;
+        }
     }
-    if (s < STEPS)
-        numbers_at(call, chunk, TO_END)[s] = ratio;
+    if (s >= STEPS)
+        return;
+    numbers_at(call, chunk, BEFORE)[s] = own_before;
+    numbers_at(call, chunk, AFTER)[s] = own_after;
+    numbers_at(call, chunk, TO_END)[s] = ratio;
 }
 
 /* to_ts *= a_t . k_s, times by_t unless it is NULL. */

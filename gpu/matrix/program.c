@@ -35,7 +35,6 @@ static void add_node(struct eco_gpu_matrix_call *call, const struct eco_problem 
     call->node[call->nodes++] =
         (struct eco_gpu_matrix_node){.op = (uint8_t)from->op,
                                      .kind = recipe->kind[i],
-                                     .phase = problem->cell->rule.phase[i],
                                      .a = from->a >= 0 && !read ? place[from->a] : NONE,
                                      .b = from->b >= 0 && !read ? place[from->b] : NONE,
                                      .c = from->c >= 0 && !read ? place[from->c] : NONE,
@@ -101,6 +100,28 @@ static void mark_wanted(struct eco_gpu_matrix_call *call)
     }
 }
 
+static void add_to_order(struct eco_gpu_matrix_call *call, int order, int16_t node)
+{
+    struct eco_gpu_matrix_nodes *const nodes = &call->order[order];
+    nodes->at[nodes->count++] = (uint8_t)node;
+}
+
+/* Parts, states and what is read of S' are not evaluated. */
+static void add_orders(struct eco_gpu_matrix_call *call, const struct eco_problem *problem,
+                       const int16_t place[ECO_MAX_NODES])
+{
+    for (int i = 0; i < problem->cell->rule.n_nodes; i++) {
+        const int op = problem->cell->recipe.node[i].op, phase = problem->cell->rule.phase[i];
+        if (place[i] < 0 || op == ECO_OP_X || op == ECO_OP_STATE || i == problem->cell->rule.out)
+            continue;
+        add_to_order(call,
+                     phase == ECO_MATRIX_BEFORE ? ECO_GPU_MATRIX_BEFORE : ECO_GPU_MATRIX_AFTER,
+                     place[i]);
+        if (phase == ECO_MATRIX_BEFORE && call->node[place[i]].wanted)
+            add_to_order(call, ECO_GPU_MATRIX_WANTED, place[i]);
+    }
+}
+
 static void add_text(struct eco_gpu_matrix_call *call, const struct eco_problem *problem)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
@@ -145,6 +166,7 @@ static void add_text(struct eco_gpu_matrix_call *call, const struct eco_problem 
     for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
         find_part(call, &call->term[k], k == ECO_GPU_MATRIX_VALUE);
     mark_wanted(call);
+    add_orders(call, problem, place);
     call->parts = (uint8_t)recipe->n_parts;
     for (int k = 0; k < recipe->n_parts; k++)
         call->part_width[k] = width_of(problem, recipe->part[k].kind);

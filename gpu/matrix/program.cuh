@@ -133,15 +133,11 @@ ECO_DEVICE void evaluate_sum(const call_t &call, const head_step &row,
         row.values[node.at] = b != nullptr ? sum : sum / n;
 }
 
-/* The nodes of a phase; `wanted`: only those.  Parts, states and what is read of S' are there
- * already. */
-ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int phase, bool wanted = false)
+/* Nodes in their order.  Parts, states and what is read of S' are there already. */
+ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int order)
 {
-    for (int i = 0; i < call.nodes; i++) {
-        const struct eco_gpu_matrix_node &node = call.node[i];
-        if (node.phase != phase || node.op == ECO_OP_X || node.op == ECO_OP_STATE ||
-            i == call.out || (wanted && !node.wanted))
-            continue;
+    for (int i = 0; i < call.order[order].count; i++) {
+        const struct eco_gpu_matrix_node &node = call.node[call.order[order].at[i]];
         if (node.op == ECO_OP_DOT || node.op == ECO_OP_MEAN) {
             evaluate_sum(call, row, node);
         } else {
@@ -276,12 +272,12 @@ ECO_DEVICE void sweep_map(const call_t &call, const head_step &row,
     }
 }
 
-/* Gradients of the arguments of all nodes of a phase, from the last to the first. */
-ECO_DEVICE void sweep(const call_t &call, const head_step &row, int phase)
+/* Gradients of the arguments of nodes, from the last to the first. */
+ECO_DEVICE void sweep(const call_t &call, const head_step &row, int order)
 {
-    for (int i = call.nodes - 1; i >= 0; i--) {
-        const struct eco_gpu_matrix_node &node = call.node[i];
-        if (node.phase != phase || node.a < 0 || i == call.out)
+    for (int i = call.order[order].count - 1; i >= 0; i--) {
+        const struct eco_gpu_matrix_node &node = call.node[call.order[order].at[i]];
+        if (node.a < 0)
             continue;
         if (node.op == ECO_OP_DOT || node.op == ECO_OP_MEAN)
             sweep_sum(call, row, node);

@@ -300,10 +300,11 @@ static ecornn_status launch_backward(struct run *run)
 /* Has the text a sum or mean over what was read of S'? */
 static bool sums_after(const struct eco_gpu_matrix_call *call)
 {
+    const struct eco_gpu_matrix_nodes *after = &call->order[ECO_GPU_MATRIX_AFTER];
     bool any = false;
-    for (int i = 0; i < call->nodes; i++)
-        any = any || (call->node[i].phase == ECO_MATRIX_AFTER &&
-                      (call->node[i].op == ECO_OP_DOT || call->node[i].op == ECO_OP_MEAN));
+    for (int i = 0; i < after->count; i++)
+        any = any || call->node[after->at[i]].op == ECO_OP_DOT ||
+              call->node[after->at[i]].op == ECO_OP_MEAN;
     return any;
 }
 

@@ -29,12 +29,14 @@ ECO_DEVICE size_t warp_number()
 /* The warp's head and step; false: it has none. */
 ECO_DEVICE bool take_slot(const call_t &call, head_step *row, int32_t *place)
 {
-    const size_t heads = (size_t)call.args.N * call.heads, warp = warp_number();
-    if (warp >= heads * call.steps)
+    const unsigned heads = (unsigned)call.args.N * call.heads; /* times steps: below 2^31 */
+    const size_t warp = warp_number();
+    if (warp >= (size_t)heads * call.steps)
         return false;
-    *place = call.first + (int32_t)(warp / heads);
-    row->n = (int32_t)(warp % heads / call.heads);
-    row->h = (int32_t)(warp % call.heads);
+    const unsigned head = (unsigned)warp % heads;
+    *place = call.first + (int32_t)((unsigned)warp / heads);
+    row->n = (int32_t)(head / call.heads);
+    row->h = (int32_t)(head % call.heads);
     return true;
 }
 
@@ -155,7 +157,7 @@ static __global__ void values_of_steps(const __grid_constant__ call_t call)
         if (call.remembers)
             enter_step(call, row, place);
         load_parts(call, row, place, true);
-        evaluate(call, row, ECO_MATRIX_BEFORE, true);
+        evaluate(call, row, ECO_GPU_MATRIX_WANTED);
         store_terms(call, row, place);
         if (call.remembers)
             keep_next(call, row);
@@ -175,12 +177,12 @@ ECO_DEVICE void restore_step(const call_t &call, const head_step &row, int32_t p
             copy_reals(row, values_of(call, row, call.previous[s]),
                        real_at(call.before[s], slot, call.width[s]), call.width[s]);
     load_parts(call, row, place);
-    evaluate(call, row, ECO_MATRIX_BEFORE);
+    evaluate(call, row, ECO_GPU_MATRIX_BEFORE);
     if (call.direct)
         return;
     copy_reals(row, values_of(call, row, call.out), real_at(call.o, slot, call.V), call.V);
     __syncwarp();
-    evaluate(call, row, ECO_MATRIX_AFTER);
+    evaluate(call, row, ECO_GPU_MATRIX_AFTER);
 }
 
 /* Stores the other states after a step, and these columns of y. */
@@ -254,7 +256,7 @@ ECO_DEVICE void seed_step(const call_t &call, const head_step &row, int32_t plac
     clear_gradients(call, row);
     add_dy(call, row, place, gradients_of(call, row, call.y_node));
     if (!call.direct)
-        sweep(call, row, ECO_MATRIX_AFTER);
+        sweep(call, row, ECO_GPU_MATRIX_AFTER);
 }
 
 static __global__ void seed_steps(const __grid_constant__ call_t call)
@@ -357,7 +359,7 @@ ECO_DEVICE void sweep_step(const call_t &call, const head_step &row, int32_t pla
         add_term_gradients(call, row, place);
         if (call.remembers)
             add_dnext(call, row, place);
-        sweep(call, row, ECO_MATRIX_BEFORE);
+        sweep(call, row, ECO_GPU_MATRIX_BEFORE);
         if (call.remembers)
             leave_states(call, row, place);
     }
