@@ -311,6 +311,10 @@ typedef struct {
     size_t offset; /**< offset of its first element in the parameter block */
     int32_t rows;  /**< W [H,I or D*P, or part of it]  R [H,P or H/heads]  b, p [H,1]  proj [P,H] */
     int32_t cols;  /**< the second dimension */
+    size_t gradient;  /**< offset in dweights of its gradient, in bytes, */
+    int32_t is_dense; /**< if that is there [rows,cols] in the type of parameters; else use
+                         ecornn_unpack */
+    int32_t reserved; /**< 0 */
 } ecornn_param;
 
 /**

@@ -10,6 +10,13 @@
 #include "common/compose/tangent.h"
 #include "lib/check.h"
 
+/* Bytes from one model's part of the block to the next; 0 for one model. */
+static size_t stride_of(const ecornn_plan *plan, bool back)
+{
+    const ecornn_sizes *const one = plan->one ? &plan->one->sizes : NULL;
+    return one ? eco_models_stride(back ? one->dweight_bytes : one->weight_bytes) : 0;
+}
+
 /* Model 3's parameters are named "3:" and their name, and follow the blocks of models 0 to 2. */
 static void get_of_models(const ecornn_plan *plan, int index, ecornn_param *param)
 {
@@ -18,6 +25,8 @@ static void get_of_models(const ecornn_plan *plan, int index, ecornn_param *para
     eco_problem_param(&plan->problem, index % each, &one);
     *param = one;
     param->offset += (size_t)model * plan->one->sizes.param_elements;
+    eco_plan_find_gradient(plan->one, index % each, param);
+    param->gradient += (size_t)model * stride_of(plan, true);
     struct eco_text name = {param->name, sizeof param->name, 0};
     eco_text_add(&name, "%d:%s", model, one.name);
 }
@@ -26,8 +35,10 @@ static void get_of_layers(const ecornn_plan *plan, int index, ecornn_param *para
 {
     if (plan->one)
         get_of_models(plan, index, param);
-    else
+    else {
         eco_problem_param(&plan->problem, index, param);
+        eco_plan_find_gradient(plan, index, param);
+    }
 }
 
 /* Layer 2's parameters have the names that its own plan gives them. */
@@ -39,6 +50,7 @@ static void get_of_net(const struct eco_net_plan *net, int index, ecornn_param *
     const ecornn_plan *const layer = net->layer[k].plan;
     get_of_layers(layer, index - layer->sizes.first_param, param);
     param->offset += layer->sizes.param_offset;
+    param->gradient += layer->sizes.dweight_offset;
 }
 
 /* A tangent's are those of its problem. */
@@ -132,13 +144,6 @@ static ecornn_status pack_one(const ecornn_plan *plan, const struct packing *pac
                           unpack = {ECO_CALL_UNPACK,
                                     {.unpack = {plan, block, dparams, packing->add}}};
     return eco_run_call(plan->device, packing->back ? &unpack : &pack, packing->stream);
-}
-
-/* Bytes from one model's part of the block to the next; 0 for one model. */
-static size_t stride_of(const ecornn_plan *plan, bool back)
-{
-    const ecornn_sizes *const one = plan->one ? &plan->one->sizes : NULL;
-    return one ? eco_models_stride(back ? one->dweight_bytes : one->weight_bytes) : 0;
 }
 
 /* A layer, model after model. */

@@ -278,3 +278,19 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void 
                         share.to - share.from);
     }
 }
+
+void eco_plan_find_gradient(const struct ecornn_plan *plan, int index, ecornn_param *param)
+{
+    const struct eco_layout *layout = &plan->layout[0];
+    struct eco_param_position position;
+    int before;
+    if (!plan->problem.training || layout->request.plain)
+        return;
+    eco_problem_param_position(&plan->problem, index, &position);
+    const int weight_id = eco_problem_weight_id(&plan->problem, &position, &before);
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, position.layer, weight_id);
+    param->is_dense = layout->sum == plan->problem.param_type && position.blocks <= 1 &&
+                      matrix->height == matrix->units && matrix->row == matrix->columns;
+    param->gradient = eco_layout_gradient(layout, position.layer, position.direction, weight_id) +
+                      (size_t)before * position.elements * eco_type_bytes(layout->sum);
+}

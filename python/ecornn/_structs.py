@@ -69,7 +69,7 @@ IO = "size:N lengths:P x:P y:P initial:4P final:4P weights:P workspace:P reserve
 GRADIENT = "size:N dy:P dfinal:4P dx:P dinitial:4P dweights:P add:i reserved:i dreset_state:4P dstates:4P layers:P tangent:P dparams:P dinputs:P dinput_rows:P"
 
 
-@_mirrors("size:N name:48s offset:N rows:i cols:i")
+@_mirrors("size:N name:48s offset:N rows:i cols:i gradient:N is_dense:i reserved:i")
 class Param(Sized):
     """ecornn_param."""
 

@@ -20,7 +20,7 @@ int64_t shape_bytes(const struct shape *shape, int64_t type)
 
 static struct layout *new_layout(int64_t arrays, int64_t count, size_t zeros)
 {
-    const size_t of_array = sizeof(struct shape) + sizeof(enum array_kind);
+    const size_t of_array = sizeof(struct shape) + sizeof(int64_t) + sizeof(enum array_kind);
     struct layout *const layout =
         new_zeros(1, sizeof *layout + (size_t)arrays * of_array +
                          2 * (size_t)count * sizeof(struct place) + zeros);
@@ -29,8 +29,11 @@ static struct layout *new_layout(int64_t arrays, int64_t count, size_t zeros)
     layout->count = count;
     layout->from = (struct place *)(void *)(layout->array + arrays);
     layout->more = layout->from + count;
-    layout->zeros = zeros ? layout->more + count : NULL;
-    layout->kind = (enum array_kind *)(void *)((char *)(layout->more + count) + zeros);
+    layout->gradient = (int64_t *)(void *)(layout->more + count);
+    layout->zeros = zeros ? layout->gradient + arrays : NULL;
+    layout->kind = (enum array_kind *)(void *)((char *)(layout->gradient + arrays) + zeros);
+    for (int64_t i = 0; i < arrays; i++)
+        layout->gradient[i] = -1;
     return layout;
 }
 
@@ -99,6 +102,18 @@ static void place(struct layout *layout, const struct plan *plan, int i, int64_t
     *from = (struct place){array[kind], turn * bytes};
 }
 
+/* The matrices of an array follow each other in packed gradients, too, or the array is not there.
+ */
+static void place_gradient(struct layout *layout, const struct param *param,
+                           const struct place *place)
+{
+    int64_t *const at = &layout->gradient[place->array];
+    if (place->offset == 0)
+        *at = param->gradient;
+    else if (*at >= 0 && param->gradient != *at + place->offset)
+        *at = -1;
+}
+
 /* All of one pair follow each other in the library's parameters. */
 static void fill_layout(struct layout *layout, const struct plan *plan, const int64_t *rows)
 {
@@ -122,6 +137,8 @@ static void fill_layout(struct layout *layout, const struct plan *plan, const in
             matrix->size[1] = matrix->stride[0] = param->cols;
         }
         place(layout, plan, i, turns[kind]++, array);
+        if (!param->is_vector)
+            place_gradient(layout, param, &layout->from[i]);
     }
 }
 
@@ -207,12 +224,14 @@ bool layout_same(const struct plan *plan, char *const *start, const char *copy)
     return same;
 }
 
-/* The addresses of those places; none: of those in no array. */
+/* The addresses of those places; none: of those in no array; NULL in an array without a start. */
 static void point_at(const struct layout *layout, char *const *start, const struct place *places,
                      const void *none, const void **params)
 {
     for (int64_t i = 0; i < layout->count; i++)
-        params[i] = places[i].array < 0 ? none : start[places[i].array] + places[i].offset;
+        params[i] = places[i].array < 0      ? none
+                    : start[places[i].array] ? start[places[i].array] + places[i].offset
+                                             : NULL;
 }
 
 const void **layout_sources(const struct plan *plan, char *const *start, const void *zeros)

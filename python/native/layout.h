@@ -34,6 +34,8 @@ struct layout {
     bool uneven;                  /* matrices of one array differ in width: it cannot hold them */
     struct place *from;    /* [count] source of a parameter, and destination of its gradient */
     struct place *more;    /* [count] what is added to it; has the same gradient */
+    int64_t *gradient;     /* [arrays] where packed gradients have a matrix as it is here, in
+                              bytes; -1: nowhere */
     const void *zeros;     /* [H] in host memory for parameters in no array; NULL: there are none */
     enum array_kind *kind; /* [arrays] */
     struct shape array[];  /* [arrays]; then the places and the kinds */
@@ -53,7 +55,7 @@ bool layout_same(const struct plan *plan, char *const *start, const char *copy);
 const void **layout_sources(const struct plan *plan, char *const *start, const void *zeros);
 ecornn_status layout_pack(const struct plan *plan, char *const *start, const void *zeros,
                           void *packed, void *stream);
-/* Writes the gradients of all arrays, or adds to them. */
+/* Writes the gradients of arrays, or adds to them; start NULL: not of this one. */
 ecornn_status layout_unpack(const struct plan *plan, char *const *start, const void *packed,
                             bool add, void *stream);
 

@@ -4,6 +4,7 @@
 #include "python/native/lent.h"
 
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #ifdef _WIN32
@@ -11,11 +12,24 @@
 #define ALLOCATE(alignment, bytes) _aligned_malloc(bytes, alignment)
 #define RELEASE(block)             _aligned_free(block)
 #else
+#include <sys/mman.h>
 #define ALLOCATE(alignment, bytes) aligned_alloc(alignment, bytes)
 #define RELEASE(block)             free(block)
 #endif
 
-enum { MOST_KEPT = 64 << 20, ALIGNED = 64 }; /* bytes */
+enum { MOST_KEPT = 64 << 20, ALIGNED = 64, LARGE_PAGE = 2 << 20 }; /* bytes */
+
+void memory_large(void *at, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t from = ((uintptr_t)at + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE,
+                    to = ((uintptr_t)at + bytes) / LARGE_PAGE * LARGE_PAGE;
+    if (at && from < to)
+        (void)madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+    (void)at, (void)bytes;
+#endif
+}
 
 struct memory *memory_new(ecornn_device *device, size_t bytes)
 {
@@ -29,6 +43,8 @@ struct memory *memory_new(ecornn_device *device, size_t bytes)
         memory->at = library.alloc(device, memory->bytes);
     else if (bytes <= PTRDIFF_MAX)
         memory->at = ALLOCATE(ALIGNED, (memory->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
+    if (!device)
+        memory_large(memory->at, memory->bytes);
     if (!memory->at && !device)
         say_no_memory(bytes);
     if (!memory->at) {

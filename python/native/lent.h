@@ -27,6 +27,10 @@ struct memory *memory_again(struct memory *memory, ecornn_device *device, size_t
 
 enum lent_use { LENT_WORKSPACE, LENT_DWEIGHTS, LENT_RESERVE };
 
+/* Asks the system for huge pages where a block that will be written has room for any: it is mapped
+ * by 512 times fewer page faults, and read with fewer TLB misses. */
+void memory_large(void *at, size_t bytes);
+
 /* Called once before the others; false: not possible. */
 bool lent_begin(void);
 /* A block for one run, to be dropped after its last use: the one that the calling thread keeps for

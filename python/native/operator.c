@@ -7,7 +7,7 @@
 #include "python/native/layer.h"
 #include "python/native/lent.h"
 
-enum { VERSION = 5 }; /* version of the interface between Python and this module */
+enum { VERSION = 6 }; /* version of the interface between Python and this module */
 
 /* Called by Python with the libecornn that it has opened.  Returns 0 if the operators are
  * registered; otherwise Python or libecornn has another version, this torch has no stable

@@ -17,10 +17,11 @@ enum {
     WANT_RESERVE = 1 << 4,
     WANT_DX = 1 << 5,
     WANT_DWEIGHTS = 1 << 6,
-    GIVEN_STATE = 1 << 8,   /* this and the next bits: one for each state */
-    GIVEN_DFINAL = 1 << 12, /* one for each state */
-    WANT_DSTATE = 1 << 16,  /* one for each state */
-    GIVEN_ALL = (1 << 20) - 1
+    GIVEN_STATE = 1 << 8,    /* this and the next bits: one for each state */
+    GIVEN_DFINAL = 1 << 12,  /* one for each state */
+    WANT_DSTATE = 1 << 16,   /* one for each state */
+    WANT_TOGETHER = 1 << 20, /* on a CPU, gradients of weights may be parts of one block */
+    GIVEN_ALL = (1 << 21) - 1
 };
 
 torch_kernel operator_pack, operator_forward, operator_backward;

@@ -54,7 +54,8 @@ static bool read_param(const struct plan *plan, int index, struct param *param)
     *param = (struct param){.pair = layer * directions + (directions == 2 && *direction != 'f'),
                             .kind = kind[1] ? 0 : *kind,
                             .rows = is.rows,
-                            .cols = is.cols};
+                            .cols = is.cols,
+                            .gradient = is.is_dense ? (int64_t)is.gradient : -1};
     param->is_vector = param->kind == 'b' || param->kind == 'p';
     return true;
 }

@@ -28,6 +28,7 @@ struct param {
     char kind;      /* W, R, b, p; else a projection */
     bool is_vector; /* then cols is 1 */
     int32_t rows, cols;
+    int64_t gradient; /* offset in packed gradients if it is dense there; else -1 */
 };
 
 /* Packed weights that plans share which differ in T and N only. */

@@ -192,7 +192,22 @@ static void read_arrays(struct call *call, ecornn_io *io, ecornn_gradient *gradi
     gradient->dy = read_rows(call, GIVEN_DY, &job->y);
     for (int64_t i = 0; i < job->of->states; i++)
         gradient->dfinal[i] = read_rows(call, GIVEN_DFINAL << i, &job->state[i]);
-    call->ok = call->ok && call->in.next == call->in.count;
+}
+
+/* The packed gradient, of which those of matrices may be parts: the last tensor, or a new one;
+ * NULL: neither. */
+static torch_tensor *take_block(struct call *call)
+{
+    const struct shape shape = gradients_shape(call->job);
+    const int32_t type = torch_type(call->job->of->desc.param_type);
+    torch_tensor *found = NULL;
+    if (!(call->given & WANT_TOGETHER) || !(call->given & WANT_DWEIGHTS))
+        return NULL;
+    if (call->in.next == call->in.count)
+        return call->ok ? make_gradients(call->job) : NULL;
+    if (next_if(&call->in, 1, call->job, &shape, type, &call->ok))
+        torch.aoti_torch_new_tensor_handle(call->in.tensor[call->in.next - 1], &found);
+    return found;
 }
 
 static void backward(struct call *call, ecornn_io *io)
@@ -201,28 +216,35 @@ static void backward(struct call *call, ecornn_io *io)
     ecornn_gradient gradient = {.size = sizeof gradient};
     struct scratch workspace = {0}, dweights = {0};
     read_arrays(call, io, &gradient);
+    torch_tensor *const block = take_block(call);
+    call->ok = call->ok && call->in.next == call->in.count;
     if (call->given & WANT_DX)
         gradient.dx = make_rows(call, &job->x);
     for (int64_t i = 0; i < job->of->states; i++)
         if (call->given & WANT_DSTATE << i)
             gradient.dinitial[i] = make_rows(call, &job->state[i]);
     if (call->ok && call->given & WANT_DWEIGHTS)
-        gradient.dweights = scratch_take(&dweights, job, LENT_DWEIGHTS, job->dpacked);
+        gradient.dweights =
+            block ? data_of(block) : scratch_take(&dweights, job, LENT_DWEIGHTS, job->dpacked);
+    if (!job->cuda)
+        memory_large(gradient.dweights, (size_t)job->dpacked);
     if (call->ok)
         io->workspace = scratch_take(&workspace, job, LENT_WORKSPACE, job->workspace);
     call->ok = call->ok && library.backward(job->of->plan, (int32_t)job->steps, (int32_t)job->batch,
                                             io, &gradient) == ECORNN_OK;
     scratch_end(&workspace); /* its memory may be reused by work queued after the run */
     if (call->given & WANT_DWEIGHTS)
-        unpack_weights(job, gradient.dweights, &call->out, call->stream, &call->ok);
+        unpack_weights(job, gradient.dweights, block, &call->out, call->stream, &call->ok);
     scratch_end(&dweights);
+    drop(block);
 }
 
 /*
  * backward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]
  *
- * tensors: x, reserve, packed weights, y, lengths, initial states, dy, gradients of final states.
- * Returns the gradients of x, of initial states and of all weights, as far as they are wanted.
+ * tensors: x, reserve, packed weights, y, lengths, initial states, dy, gradients of final states,
+ * and with WANT_TOGETHER perhaps a block.  Returns the gradients of x, of initial states and of all
+ * weights, as far as they are wanted.
  */
 void operator_backward(torch_value *stack, uint64_t arguments, uint64_t count)
 {

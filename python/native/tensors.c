@@ -25,6 +25,14 @@ torch_tensor *make_bytes(const struct job *job, int64_t bytes)
     return make(job, &shape, torch_number.byte);
 }
 
+torch_tensor *make_part(torch_tensor *block, const struct shape *shape, int64_t offset)
+{
+    torch_tensor *made = NULL;
+    const int32_t error = torch.aoti_torch__reinterpret_tensor(block, shape->rank, shape->size,
+                                                               shape->stride, offset, &made);
+    return error == TORCH_OK ? made : NULL;
+}
+
 void drop(torch_tensor *tensor)
 {
     if (tensor)

@@ -24,6 +24,8 @@ void *data_of(torch_tensor *tensor);
 /* A new tensor on the job's device; NULL: no memory. */
 torch_tensor *make(const struct job *job, const struct shape *shape, int32_t type);
 torch_tensor *make_bytes(const struct job *job, int64_t bytes);
+/* A part of a block, from that element on. */
+torch_tensor *make_part(torch_tensor *block, const struct shape *shape, int64_t offset);
 void drop(torch_tensor *tensor); /* NULL is allowed */
 
 /* The tensors of an operator's list, to be deleted at the end. */

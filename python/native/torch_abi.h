@@ -41,6 +41,9 @@ enum { TORCH_OK = 0 };
     f(aoti_torch_empty_strided, \
       (int64_t rank, const int64_t *sizes, const int64_t *strides, int32_t type, \
        int32_t device_type, int32_t device, torch_tensor **made)) \
+    f(aoti_torch__reinterpret_tensor, \
+      (torch_tensor *tensor, int64_t rank, const int64_t *sizes, const int64_t *strides, \
+       int64_t offset, torch_tensor **made)) \
     f(aoti_torch_delete_tensor_object, (torch_tensor *tensor)) \
     f(aoti_torch_get_data_ptr, (torch_tensor *tensor, void **data)) \
     f(aoti_torch_get_dim, (torch_tensor *tensor, int64_t *rank)) \

@@ -47,6 +47,8 @@ bool pack_weights(const struct job *job, torch_tensor *const *weights, struct to
     torch_tensor *made = NULL;
     if (!weights_starts(job, weights, start))
         return false;
+    if (!job->cuda)
+        memory_large(packed.data, (size_t)packed.bytes);
     if (copy)
         layout_copy(job->of, start, copy);
     const bool ok = find_zeros(job, &zeros, &made) &&
@@ -81,12 +83,41 @@ bool weights_hold(const struct job *job, torch_tensor *const *weights, struct to
     return copy && weights_starts(job, weights, start) && layout_same(job->of, start, copy);
 }
 
-void unpack_weights(const struct job *job, const void *packed, struct results *out, void *stream,
-                    bool *ok)
+/* Bytes of a number of the weights. */
+static int64_t element_of(const struct job *job)
+{
+    return shape_bytes(&(struct shape){.rank = 0}, job->of->desc.param_type);
+}
+
+struct shape gradients_shape(const struct job *job)
+{
+    return (struct shape){.rank = 1, .size = {job->dpacked / element_of(job)}, .stride = {1}};
+}
+
+torch_tensor *make_gradients(const struct job *job)
+{
+    const struct shape shape = gradients_shape(job);
+    bool any = false;
+    for (int64_t i = 0; i < job->layout->arrays; i++)
+        any |= job->layout->gradient[i] >= 0;
+    return any && !job->cuda ? make(job, &shape, torch_type(job->of->desc.param_type)) : NULL;
+}
+
+void unpack_weights(const struct job *job, const void *packed, torch_tensor *block,
+                    struct results *out, void *stream, bool *ok)
 {
     char *start[MOST_TENSORS];
-    const int32_t type = torch_type(job->of->desc.param_type);
-    for (int64_t i = 0; i < job->layout->arrays; i++)
-        start[i] = data_of(result(out, *ok ? make(job, &job->layout->array[i], type) : NULL, ok));
+    const int64_t type = job->of->desc.param_type;
+    for (int64_t i = 0; i < job->layout->arrays; i++) {
+        const struct shape *const shape = &job->layout->array[i];
+        const int64_t at = block ? job->layout->gradient[i] : -1;
+        torch_tensor *const made = !*ok      ? NULL
+                                   : at >= 0 ? make_part(block, shape, at / element_of(job))
+                                             : make(job, shape, torch_type(type));
+        char *const data = data_of(result(out, made, ok));
+        start[i] = at >= 0 ? NULL : data;
+        if (!job->cuda)
+            memory_large(start[i], (size_t)shape_bytes(shape, type));
+    }
     *ok = *ok && layout_unpack(job->of, start, packed, false, stream) == ECORNN_OK;
 }

@@ -24,8 +24,12 @@ bool pack_weights(const struct job *job, torch_tensor *const *weights, struct to
 bool weights_hold(const struct job *job, torch_tensor *const *weights, struct torch_packed packed);
 /* On a GPU: forward with these weights, packed or where they are; the block is scratch. */
 bool forward_with(const struct job *job, torch_tensor *const *weights, const ecornn_io *io);
-/* Makes new tensors with the gradients of all weights from the packed gradient. */
-void unpack_weights(const struct job *job, const void *packed, struct results *out, void *stream,
-                    bool *ok);
+/* The shape of a tensor of the weights' type that holds the packed gradient. */
+struct shape gradients_shape(const struct job *job);
+/* A new one, on a CPU, if any array's gradient is there as it is in the array; else NULL. */
+torch_tensor *make_gradients(const struct job *job);
+/* Makes tensors with the gradients of all weights from the packed one; block: or parts of that. */
+void unpack_weights(const struct job *job, const void *packed, torch_tensor *block,
+                    struct results *out, void *stream, bool *ok);
 
 #endif /* ECO_TORCH_WEIGHTS_H */

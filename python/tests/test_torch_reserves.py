@@ -6,6 +6,7 @@ import contextlib
 import copy
 import gc
 import os
+import re
 import signal
 import threading
 
@@ -95,6 +96,52 @@ def test_kept_graphs():
     two, = torch.autograd.grad(one.square().sum(), x)
     again, = torch.autograd.grad(module(x)[0].square().sum(), x, create_graph=True)
     assert torch.equal(two, torch.autograd.grad(again.square().sum(), x)[0])
+
+
+@pytest.mark.skipif(not _native.backward, reason="needs ecornn-torch.so")
+@pytest.mark.parametrize("kind, parts", [("GRU", "weight_hh"), ("LSTM", "weight")])
+def test_gradients_of_weights_are_parts_of_one_block(kind, parts):
+    """Not all of a GRU: packed gradients have W's gates in another order."""
+    module, x, gone = getattr(et, kind)(I, H, 2), torch.randn(T, N, I), torch.randn(T, N, I)
+    right = gradients(module, x)
+    matrices = [weight for name, weight in module.named_parameters() if name.startswith(parts)]
+    for _ in range(3):
+        module.zero_grad()
+        module(x)[0].square().sum().backward()
+        assert len({weight.grad.untyped_storage().data_ptr() for weight in matrices}) == 1
+        gradients(module, gone)  # in another block
+        for weight, gradient in zip(module.parameters(), right):
+            assert torch.equal(weight.grad, gradient)
+    first = matrices[0].grad.data_ptr()
+    for weight, gradient in zip(module.parameters(), right):
+        weight.grad.mul_(3)  # of this one alone
+        assert torch.equal(weight.grad, gradient * 3)
+    module.zero_grad()
+    module(x)[0].square().sum().backward()
+    assert matrices[0].grad.data_ptr() == first
+    assert len(next(iter(_kept._layers.values())).gradients) <= _kept._MOST
+
+
+def advised(tensor):
+    """Are huge pages wanted where the middle of the tensor is?"""
+    at = tensor.data_ptr() + tensor.nbytes // 2
+    with open("/proc/self/smaps") as file:
+        for line in file:
+            ends = re.match("([0-9a-f]+)-([0-9a-f]+) ", line)
+            if ends:
+                inside = int(ends[1], 16) <= at < int(ends[2], 16)
+            elif inside and line.startswith("VmFlags:"):
+                return "hg" in line.split()
+    return False
+
+
+@pytest.mark.skipif(not (_native.backward and os.path.exists("/sys/kernel/mm/transparent_hugepage")),
+                    reason="needs ecornn-torch.so and huge pages")
+def test_large_blocks_take_huge_pages():
+    module = et.LSTM(512, 512)
+    module(torch.randn(2, 1, 512))[0].sum().backward()
+    layer = _kept._layers[id(module.weight_ih_l0)]
+    assert advised(module.weight_ih_l0.grad) and advised(layer.records[0][1])
 
 
 def test_what_hooks_hold_is_not_lent(lent):

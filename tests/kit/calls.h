@@ -5,6 +5,9 @@
 #ifndef ECO_TESTS_CALLS_H
 #define ECO_TESTS_CALLS_H
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "ecornn.h"
 
 static inline ecornn_status parse_desc(ecornn_desc *desc, const char *problem,
@@ -101,6 +104,29 @@ static inline ecornn_status backward_all(const ecornn_plan *plan, const ecornn_i
     const ecornn_status status = get_sizes(plan, &sizes);
     return status == ECORNN_OK ? ecornn_backward(plan, sizes.steps, sizes.batch, io, gradient)
                                : status;
+}
+
+/* Number of the first parameter whose gradient, unpacked to dparams in elements of so many bytes,
+ * is not in dweights where ecornn_param says; -1: none.  All in memory of the device. */
+static inline int first_misplaced(const ecornn_plan *plan, ecornn_device *device,
+                                  const void *dweights, void *const *dparams, size_t element)
+{
+    int found = -1;
+    for (int k = count_params(plan) - 1; k >= 0; k--) {
+        ecornn_param is;
+        param_at(plan, k, &is);
+        if (!is.is_dense)
+            continue;
+        const size_t bytes = (size_t)is.rows * (size_t)is.cols * element;
+        char *const host = malloc(2 * bytes);
+        const char *const from = (const char *)dweights + is.gradient;
+        if (host == NULL || ecornn_download(device, host, dparams[k], bytes) != ECORNN_OK ||
+            ecornn_download(device, host + bytes, from, bytes) != ECORNN_OK ||
+            memcmp(host, host + bytes, bytes) != 0)
+            found = k;
+        free(host);
+    }
+    return found;
 }
 
 /* Tunes by these options, NULL: the usual ones, and keeps the results apart from them. */

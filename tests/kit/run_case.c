@@ -98,16 +98,18 @@ bool session_forward(struct session *session, struct data *results)
 
 static void get_dparams(struct session *session, struct data *results)
 {
+    const void *const dweights = buffer_inside(session_array(session, "dweights"));
+    const size_t element = eco_type_bytes(param_type_of(&session->test->desc));
     void **to = calloc((size_t)session->params, sizeof *to);
     for (int i = 0; i < session->params; i++) {
         buffer_drop(&session->memory, &session->dparam[i]);
         buffer_make(&session->memory, &session->dparam[i], "dparameter", session->param[i].bytes);
         to[i] = buffer_inside(&session->dparam[i]);
     }
-    memory_succeeded(&session->memory,
-                     ecornn_unpack(session->plan, buffer_inside(session_array(session, "dweights")),
-                                   to, 0, NULL),
+    memory_succeeded(&session->memory, ecornn_unpack(session->plan, dweights, to, 0, NULL),
                      "unpack");
+    if (first_misplaced(session->plan, session->memory.device, dweights, to, element) >= 0)
+        memory_complain(&session->memory, "gradients are not where they should be", "dweights");
     for (int i = 0; i < session->params; i++) {
         ecornn_param param;
         param_at(session->plan, i, &param);

@@ -343,6 +343,10 @@ void trial_fetch(struct trial *trial)
     if (trial->trains)
         check_ok(ecornn_unpack(trial->plan, trial->dweights, trial->dparams, 0, trial->io.stream));
     trial_download(trial);
+    if (trial->trains)
+        ck_assert_int_eq(first_misplaced(trial->plan, trial->device, trial->dweights,
+                                         trial->dparams, trial->array[0][DPARAMS][0].element),
+                         -1);
 }
 
 void trial_run(struct trial *trial)

@@ -39,7 +39,8 @@ class Kept:
     when the last reference to it ends, mostly there.
 
     blocks: each is either in the list or lent.  Only list's own methods move it, which no other thread can
-    interrupt, because it may return at any time in any thread.
+    interrupt, because it may return at any time in any thread.  gradients: the same for those of weights,
+    which are lent as long as the weights have them.
     """
 
     def __init__(self, first=None):
@@ -47,6 +48,7 @@ class Kept:
         self.records: list[tuple] = []
         self.lock = make_lock()  # of those that pack
         self.blocks: list[torch.Tensor] = []
+        self.gradients: list[torch.Tensor] = []
 
     def find(self, plan: Plan, stream: int) -> tuple | None:
         """The record that runs of the plan on that stream can take, perhaps of earlier weights."""
@@ -71,28 +73,31 @@ class Kept:
             del self.records[:-_PACKED]
             return block
 
-    def lend(self, bytes: int) -> torch.Tensor:
-        """[bytes] of CPU memory."""
+    def lend(self, bytes: int, blocks: list | None = None) -> torch.Tensor:
+        """[bytes] of CPU memory; blocks: those of this list."""
         if bytes < LARGE:
             return fresh(bytes)
-        block = self._take(bytes)
+        blocks = self.blocks if blocks is None else blocks
+        block = _take(blocks, bytes)
         lease = (ctypes.c_uint8 * block.numel()).from_address(block.data_ptr())
-        weakref.finalize(lease, self._give, block).atexit = False
+        weakref.finalize(lease, _give, blocks, block).atexit = False
         return torch.frombuffer(lease, dtype=torch.uint8, count=bytes)
 
-    def _take(self, bytes: int) -> torch.Tensor:
-        """A kept block, else a new one; blocks that are too small are freed."""
-        try:
-            while True:
-                block = self.blocks.pop()
-                if block.numel() >= bytes:
-                    return block
-        except IndexError:  # none left
-            return fresh(bytes)
 
-    def _give(self, block: torch.Tensor) -> None:
-        self.blocks.append(block)
-        del self.blocks[:-_MOST]
+def _take(blocks: list, bytes: int) -> torch.Tensor:
+    """A kept block, else a new one; blocks that are too small are freed."""
+    try:
+        while True:
+            block = blocks.pop()
+            if block.numel() >= bytes:
+                return block
+    except IndexError:  # none left
+        return fresh(bytes)
+
+
+def _give(blocks: list, block: torch.Tensor) -> None:
+    blocks.append(block)
+    del blocks[:-_MOST]
 
 
 def _holds(block: torch.Tensor, job, weights, stream: int) -> bool:
@@ -167,6 +172,12 @@ def packed(job, weights, stream: int, keep: bool) -> torch.Tensor | None:
 def lend(weights, bytes: int) -> torch.Tensor:
     """[bytes] of CPU memory for a run of a layer with these weights."""
     return _of(weights).lend(bytes) if weights and bytes >= LARGE else fresh(bytes)
+
+
+def lend_gradients(weights, bytes: int) -> torch.Tensor:
+    """The same, in their type, for their gradients."""
+    kept = _of(weights)
+    return kept.lend(bytes, kept.gradients).view(weights[0].dtype)
 
 
 def forget(weights) -> None:

@@ -14,10 +14,10 @@ import torch
 
 from .. import _library as lib
 
-_VERSION = 5  # version of the interface between Python and the module
+_VERSION = 6  # version of the interface between Python and the module
 # Bits of `given`, as in python/native/operator.h.
 LENGTHS, PACKED, Y, DY, RESERVE, DX, DWEIGHTS, WEIGHTS = (1 << k for k in range(8))
-STATE, DFINAL, DSTATE = 1 << 8, 1 << 12, 1 << 16
+STATE, DFINAL, DSTATE, TOGETHER = 1 << 8, 1 << 12, 1 << 16, 1 << 20
 
 
 class Wish(lib.Sized):

@@ -90,7 +90,7 @@ class _Given:
         flags |= 0 if self.x.is_cpu else _call.flags_of("cuda", self.x.dtype)
         flags |= lib.RESETS * (self.resets is not None) | lib.MASK * (self.mask is not None)
         return _run.job_of(self.spec, self.x, self.x.shape[-3:-1], _run.Kind(
-            self.x.dtype, params, self.batch_major, training, self.drop, flags))
+            self.x.dtype, params, self.batch_major, training, self.drop, flags, True))
 
     def tensors(self) -> _run.Given:
         """All dense but the weights, states None each where none are."""

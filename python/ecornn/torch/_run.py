@@ -44,6 +44,7 @@ class Kind(NamedTuple):
     training: bool
     drop: bool
     flags: int
+    apart: bool = False  # no two gradients of weights share memory
 
 
 class Given(NamedTuple):
@@ -78,7 +79,7 @@ class Job:
                  "on_gpu", "reads_y", "shows", "device", "index", "native", "handle")
 
     def __init__(self, spec: Spec, x, first, kind: Kind):
-        dtype, params, batch_major, training, drop, flags = kind
+        dtype, params, batch_major, training, drop, flags = kind[:6]
         steps, batch = (first[1], first[0]) if batch_major else first
         self.spec, self.kind, self.shows = spec, kind, bool(flags & lib.ALL_STATES)
         self.on_gpu, self.device, self.index = not x.is_cpu, x.device, x.device.index
@@ -225,12 +226,15 @@ def _backward_native(job: Job, given: Given, kept, seed: int, outputs, wanted):
     bits = (_native.PACKED | _add(tensors, _native.Y, (y,))
             | _add(tensors, _native.LENGTHS, (lengths,)) | _add(tensors, _native.STATE, states)
             | _add(tensors, _native.DY, outputs[:1]) | _add(tensors, _native.DFINAL, outputs[1:])
-            | _native.DX * wanted[0] | _native.DWEIGHTS * any(of_weights))
+            | _native.DX * wanted[0] | _native.DWEIGHTS * any(of_weights)
+            | _native.TOGETHER * (not job.kind.apart))
     bit = _native.DSTATE
     for want in wanted[1:1 + count]:
         if want:
             bits |= bit
         bit += bit
+    if job.plan.dweights >= _kept.LARGE and not (job.on_gpu or job.kind.apart) and any(of_weights):
+        tensors.append(_kept.lend_gradients(weights, job.plan.dweights))
     made = _native.backward(job.native, bits, tensors, seed)
     if not made:
         return None
