@@ -24,6 +24,7 @@ struct eco_caps {
     bool own_memory; /* the host cannot read device memory, so lengths are not checked */
     struct eco_cpu_caps {
         int32_t lanes, vectors; /* panels of the product kernel (layout_request.h); 0: none */
+        bool tiles;             /* AMX multiplies BF16 */
         int32_t sums;           /* sums of the product kernel at a time, rows times vectors */
         int32_t first_bytes;    /* first-level cache of one thread */
         size_t cache_bytes;     /* second-level cache of one thread */

@@ -74,6 +74,7 @@ static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
                                      .cpu.lanes = cpu->isa->tile->lanes,
                                      .cpu.vectors = cpu->isa->tile->vectors,
                                      .cpu.sums = cpu->isa->tile->sums,
+                                     .cpu.tiles = cpu->isa->amx != NULL,
                                      .cpu.first_bytes = eco_cpu_first_bytes(),
                                      .cpu.cache_bytes = eco_cpu_cache_bytes()};
 }

@@ -8,23 +8,34 @@
 
 #include <math.h>
 
-/* Are weights in BF16 stored as floats? If the floats of R stay in a first-level cache, widening
- * them in each step takes longer. It affects bits, so it is the same for all instruction sets, T
- * and N. */
-static bool is_wide(const struct eco_problem *problem)
+/* Are weights in BF16 stored as floats? A kernel widens each vector of R in every step, for half a
+ * cycle, and multiplies it by a row in as much. That takes longer than reading twice the bytes if R
+ * stays in a first-level cache, or, without AMX, if a step has enough rows for the bytes of R; a
+ * single step reads weights that are in no cache. It affects bits, so caches are those of no
+ * particular processor. */
+static bool is_wide(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { GROUP = 16, FIRST_CACHE = 48 << 10 };
+    enum {
+        GROUP = 16,
+        FIRST_CACHE = 48 << 10,
+        ONE_ROW = 64 << 10,
+        ROW = 292 << 10,
+        MOST = 4 << 20
+    };
     const double units = (problem->H + GROUP - 1) / GROUP * GROUP;
     const double elements = eco_problem_work(problem, 0).recurrent / problem->H * units;
+    const bool by_rows = !caps->cpu.tiles && !problem->row_invariant && problem->T > 1;
+    const double rows = problem->N > 1 ? fmin((double)ROW * problem->N, MOST) : ONE_ROW;
     return problem->type == ECORNN_F32 && problem->weight_type == ECORNN_BF16 &&
-           eco_forced(problem, ECO_FORCE_WIDE, elements * sizeof(float) <= FIRST_CACHE);
+           eco_forced(problem, ECO_FORCE_WIDE,
+                      elements * sizeof(float) <= (by_rows ? rows : FIRST_CACHE));
 }
 
 /* Weights in BF16 or 8 bits, with any rows. */
-static bool is_narrow(const struct eco_problem *problem)
+static bool is_narrow(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return problem->weight_type == ECORNN_S8 ||
-           (problem->weight_type == ECORNN_BF16 && !is_wide(problem));
+           (problem->weight_type == ECORNN_BF16 && !is_wide(problem, caps));
 }
 
 /* Can a thread finish the units that it multiplies? */
@@ -37,7 +48,7 @@ static bool fuses(const struct eco_problem *problem)
 static const char *panels_refuse(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const int32_t vectors = eco_forced(problem, ECO_FORCE_VECTORS, ECO_TILE_VECTORS);
-    if (is_narrow(problem))
+    if (is_narrow(problem, caps))
         return vectors % 2 == 0 ? NULL
                                 : "ECORNN_FORCE: vectors is not 2 or 4, with BF16 or int8 weights";
     return vectors >= caps->cpu.vectors
@@ -76,7 +87,8 @@ static bool fits_cache(const struct eco_problem *problem, const struct eco_caps 
         const struct eco_work work = eco_problem_work(problem, layer);
         most = work.input + work.recurrent > most ? work.input + work.recurrent : most;
     }
-    const double element = (double)eco_type_bytes(problem->weight_type);
+    const ecornn_type stored = is_wide(problem, caps) ? ECORNN_F32 : problem->weight_type;
+    const double element = (double)eco_type_bytes(stored);
     return most * element <= 1.25 * (double)caps->cpu.cache_bytes;
 }
 
@@ -187,7 +199,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
     *request = (struct eco_layout_request){
         .cpu.by_length = true,
-        .cpu.wide = is_wide(problem),
+        .cpu.wide = is_wide(problem, caps),
         .chunk = eco_forced(problem, ECO_FORCE_CHUNK, forward_steps(problem, caps)),
         .chunk_backward =
             eco_forced(problem, ECO_FORCE_CHUNK_BACK, steps_for(BACKWARD_ROWS, problem->N)),
@@ -215,7 +227,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .cpu.help = asked(problem, ECO_FORCE_HELP),
     };
     eco_cpu_request_carried(problem, caps, &request->cpu);
-    if (is_narrow(problem))
+    if (is_narrow(problem, caps))
         request_narrow(request, problem, caps);
 }
 

@@ -15,22 +15,23 @@ static const struct {
     const char *file;
     bool amx;
     struct eco_caps caps;
-} described[] = {{"tests/data/plans-amx.txt",
-                  true,
-                  {.threads = 16,
-                   .flops = 192e9,
-                   .bytes_per_s = 20e9,
-                   .int8 = true,
-                   .streams = true,
-                   .cpu = {.lanes = 16, .vectors = 2, .sums = 24, .cache_bytes = 2 << 20}}},
-                 {"tests/data/plans-avx2.txt",
-                  false,
-                  {.threads = 2,
-                   .flops = 96e9,
-                   .bytes_per_s = 20e9,
-                   .int8 = true,
-                   .streams = true,
-                   .cpu = {.lanes = 8, .vectors = 2, .sums = 12, .cache_bytes = 512 << 10}}}};
+} described[] = {
+    {"tests/data/plans-amx.txt",
+     true,
+     {.threads = 16,
+      .flops = 192e9,
+      .bytes_per_s = 20e9,
+      .int8 = true,
+      .streams = true,
+      .cpu = {.lanes = 16, .vectors = 2, .tiles = true, .sums = 24, .cache_bytes = 2 << 20}}},
+    {"tests/data/plans-avx2.txt",
+     false,
+     {.threads = 2,
+      .flops = 96e9,
+      .bytes_per_s = 20e9,
+      .int8 = true,
+      .streams = true,
+      .cpu = {.lanes = 8, .vectors = 2, .sums = 12, .cache_bytes = 512 << 10}}}};
 
 /* A system without tiles would take them away from the described processor (cpu/run/cpuid.c). */
 const struct eco_isa *__wrap_eco_isa_with_tiles(const struct eco_isa *isa);
