@@ -108,7 +108,7 @@ static inline ecornn_status backward_all(const ecornn_plan *plan, const ecornn_i
 
 /* Number of the first parameter whose gradient, unpacked to dparams in elements of so many bytes,
  * is not in dweights where ecornn_param says; -1: none.  All in memory of the device. */
-static inline int first_misplaced(const ecornn_plan *plan, ecornn_device *device,
+static inline int first_misplaced(const ecornn_plan *plan, ecornn_device *where,
                                   const void *dweights, void *const *dparams, size_t element)
 {
     int found = -1;
@@ -120,8 +120,8 @@ static inline int first_misplaced(const ecornn_plan *plan, ecornn_device *device
         const size_t bytes = (size_t)is.rows * (size_t)is.cols * element;
         char *const host = malloc(2 * bytes);
         const char *const from = (const char *)dweights + is.gradient;
-        if (host == NULL || ecornn_download(device, host, dparams[k], bytes) != ECORNN_OK ||
-            ecornn_download(device, host + bytes, from, bytes) != ECORNN_OK ||
+        if (host == NULL || ecornn_download(where, host, dparams[k], bytes) != ECORNN_OK ||
+            ecornn_download(where, host + bytes, from, bytes) != ECORNN_OK ||
             memcmp(host, host + bytes, bytes) != 0)
             found = k;
         free(host);
