@@ -176,7 +176,6 @@ static const char *const chosen[] = {
     "rnn-tanh/bf16/train/T4/N21/I40/H150/states",
     "lstm/f32/bf16-weights/infer/T3/N1/I7/H33/states",
     "lstm/f32/bf16-weights/train/T4/N33/I70/H100/states/lengths:random/accumulate",
-    "lstm/f32/bf16-weights/row-invariant/train/L2/T4/N33/I70/H100/states/lengths:random/accumulate",
     "gru/f32/bf16-weights/train/L2/bi/T4/N4/I5/H19/states/dropout:0.3",
     "lstm/f32/bf16-weights/train/L2/bi/T4/N5/I6/H65/P34/states/lengths:random",
     "gru-reset-first/f32/bf16-weights/train/T3/N6/I5/H75/states/lengths:random",
