@@ -16,8 +16,8 @@ ECO_DEVICE size_t element_index(const struct eco_plane *plane, int32_t t, int32_
 
 enum { MOVE_THREADS = 128, MOVE_BLOCKS = 65535 };
 
-static cudaError_t launch(const void *kernel, const void *call, int32_t width, int64_t rows,
-                          cudaStream_t stream)
+static cudaError_t launch_after(bool overlap, const void *kernel, const void *call, int32_t width,
+                                int64_t rows, cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
     unsigned threads = MOVE_THREADS;
@@ -27,7 +27,13 @@ static cudaError_t launch(const void *kernel, const void *call, int32_t width, i
         return cudaSuccess;
     const dim3 grid(((unsigned)width + threads - 1) / threads,
                     rows < MOVE_BLOCKS ? (unsigned)rows : MOVE_BLOCKS);
-    return cudaLaunchKernel(kernel, grid, dim3(threads), argument, 0, stream);
+    return eco_launch(kernel, grid, dim3(threads), argument, overlap, stream);
+}
+
+static cudaError_t launch(const void *kernel, const void *call, int32_t width, int64_t rows,
+                          cudaStream_t stream)
+{
+    return launch_after(false, kernel, call, width, rows, stream);
 }
 
 /* ---- moves ----------------------------------------------------------------------------------- */
@@ -52,6 +58,8 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
     const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
     const int64_t rows = (int64_t)call.steps * call.rows;
     const bool fills = i >= call.width;
+    wait_on_dependent_grids();
+    launch_dependent_grids();
     if (i >= call.width + call.zeros)
         return;
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
@@ -75,6 +83,8 @@ static __global__ void sum_rows(const __grid_constant__ struct eco_move_call cal
     enum { WARP = 32 };
     const int32_t lane = (int32_t)threadIdx.x;
     const int64_t rows = (int64_t)call.steps * call.rows;
+    wait_on_dependent_grids();
+    launch_dependent_grids();
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
         const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
         const size_t to = element_index(&call.to, t, n, 0);
@@ -104,6 +114,8 @@ struct copy {
 static __global__ void copy_rows(const __grid_constant__ struct copy copy)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy.wide + copy.zeros;
+    wait_on_dependent_grids();
+    launch_dependent_grids();
     if (i >= copy.all)
         return;
     const uint32_t r = i / row, k = i % row, t = r / copy.rows, n = r % copy.rows;
@@ -139,18 +151,19 @@ static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
            all <= INT32_MAX;
 }
 
-cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream)
+cudaError_t eco_launch_move(const struct eco_move_call *call, bool overlap, cudaStream_t stream)
 {
     struct copy copy;
     void *argument[] = {&copy};
+    const int64_t rows = (int64_t)call->steps * call->rows;
     if (call->sums)
-        return launch((const void *)sum_rows, call, 1, (int64_t)call->steps * call->rows, stream);
+        return launch_after(overlap, (const void *)sum_rows, call, 1, rows, stream);
     if (describe_copy(call, &copy))
-        return cudaLaunchKernel((const void *)copy_rows,
-                                dim3((copy.all + MOVE_THREADS - 1) / MOVE_THREADS),
-                                dim3(MOVE_THREADS), argument, 0, stream);
-    return launch((const void *)move_rows, call, call->width + call->zeros,
-                  (int64_t)call->steps * call->rows, stream);
+        return eco_launch((const void *)copy_rows,
+                          dim3((copy.all + MOVE_THREADS - 1) / MOVE_THREADS), dim3(MOVE_THREADS),
+                          argument, overlap, stream);
+    return launch_after(overlap, (const void *)move_rows, call, call->width + call->zeros, rows,
+                        stream);
 }
 
 /* ---- resets ---------------------------------------------------------------------------------- */

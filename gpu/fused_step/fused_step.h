@@ -16,6 +16,7 @@ struct eco_fused_size {
     bool fast;
     int32_t accs, units, rows;
     int32_t k;       /* of all sources */
+    bool ahead;      /* matrices are loaded while the kernel before runs */
     unsigned shapes; /* available shapes: a bit for each */
 };
 /* The fastest shape of blocks, and its seconds for a step; shape -1: none. */

@@ -11,52 +11,14 @@
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-/* May a state's last step write the caller's final state, or its padding? Not if the same step
- * reads all of it, and not if rows that have ended write zeros next to it. */
-static bool ends_there(const struct eco_gpu_run *run, const struct eco_bound *bound, int s)
+/* The states whose last step writes the caller's final state, or its padding: all but the output
+ * state if the same step reads all of it, or if rows that have ended write zeros next to it. */
+static uint16_t ends_there(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_args *args = run->args;
-    if (s > 0)
-        return true;
-    if (args->T == 1 && args->final[0] == args->initial[0])
-        return false;
-    return args->lengths == NULL || bound->next[0].mask != SIZE_MAX;
-}
-
-/* The first step reads the caller's initial states. */
-static void point_at_initial(const struct eco_gpu_run *run, const struct eco_op *op,
-                             struct eco_stage_call *call)
-{
-    for (int s = 0; s < call->n_states; s++) {
-        const struct eco_view from =
-            eco_bind_caller_state(run->layout, run->args, op, s, run->args->initial[s]);
-        const bool zero = from.first == NULL; /* then any valid address is read */
-        call->state[s] = zero ? call->next[s] : from.first;
-        call->state_row[s] = zero ? call->next_row[s] : from.row;
-        call->zero_states |= (uint16_t)((unsigned)zero << s);
-        call->wide_states &= (uint16_t) ~(1u << s);
-    }
-}
-
-/* The last step writes final states, instead of planes that are not read, or instead of y, which
- * layers below the last do not write then. */
-static void point_at_final(const struct eco_gpu_run *run, const struct eco_bound *bound,
-                           struct eco_stage_call *call)
-{
-    for (int s = 0; s < call->n_states; s++) {
-        const struct eco_view to =
-            eco_bind_caller_state(run->layout, run->args, bound->op, s, run->args->final[s]);
-        if (to.first == NULL || !ends_there(run, bound, s))
-            continue;
-        if (bound->next[s].mask != SIZE_MAX) {
-            call->next[s] = (void *)to.first;
-            call->next_row[s] = to.row;
-            call->wide_next &= (uint16_t) ~(1u << s);
-        } else {
-            call->y = (void *)to.first;
-            call->y_row = to.row;
-        }
-    }
+    const bool in_place = args->T == 1 && args->final[0] == args->initial[0],
+               rows_end = args->lengths != NULL && bound->next[0].mask == SIZE_MAX;
+    return in_place || rows_end ? (uint16_t)~1u : UINT16_MAX;
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -154,9 +116,9 @@ static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struc
     whole->last = true;
     eco_gpu_point_at_step(run, bound, t, whole);
     if (t == bound->first && !eco_gpu_begins_in_planes(run))
-        point_at_initial(run, bound->op, whole);
+        eco_gpu_point_at_initial(run, bound->op, UINT16_MAX, whole);
     if (t == bound->last)
-        point_at_final(run, bound, whole);
+        eco_gpu_point_at_final(run, bound, ends_there(run, bound), whole);
     struct eco_stage_call stage = *whole;
     if (run->problem->projected)
         eco_gpu_point_at_output(bound, t, &stage);
@@ -295,12 +257,8 @@ static void op_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int
 static void op_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     run->wide_before = 0;
-    for (int k = 0; k < n; k++) {
-        uint16_t there = 0;
-        for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
-            there |= (uint16_t)(ends_there(run, &bounds[k], s) << s);
-        eco_gpu_expand_without(run, &bounds[k], there);
-    }
+    for (int k = 0; k < n; k++)
+        eco_gpu_expand_without(run, &bounds[k], ends_there(run, &bounds[k]));
 }
 
 /* ---- the run of a plan ----------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ struct eco_fused_size eco_fused_size(const struct eco_problem *problem, int32_t 
                                    .units = problem->H,
                                    .rows = rows,
                                    .k = eco_problem_input(problem, layer) + problem->P,
+                                   .ahead = problem->T == 1 && layer > 0,
                                    .shapes = eco_gpu_shapes(problem, ECO_FORCE_FUSED)};
 }
 
@@ -39,7 +40,8 @@ static double time_of(const struct eco_fused_size *size, const struct eco_caps *
     const double term = parts ? rates->fused_full_multiply_add : 0;
     const double rows = ECO_FUSED_TILES(size->accs) * ECO_FUSED_M,
                  columns = ECO_FUSED_COLUMNS(shape), terms = rows * columns * size->k;
-    const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);
+    const double reading =
+        (size->ahead ? columns : rows + columns) * size->k * (double)eco_type_bytes(size->type);
     const double blocks =
         ceil((double)size->units / ECO_FUSED_UNITS(size->accs)) * ceil(size->rows / columns);
     const double mean = fmax(1, blocks / caps->threads), share = (mean + ceil(mean)) / 2;

@@ -117,7 +117,8 @@ struct step {
     const struct eco_bound *bound;
     struct eco_stage_call call;
     bool odd;
-    bool narrow; /* rows of the output state before the step may have no padding */
+    bool narrow;           /* rows of the output state before the step may have no padding */
+    uint16_t begins, ends; /* states with which the run begins and ends at the caller's */
 };
 
 void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t,
@@ -172,6 +173,12 @@ static void point_at_step(struct step *step, int32_t t)
     step->odd = t % 2 != 0;
     step->narrow = false;
     eco_gpu_point_at_step(step->run, step->bound, t, &step->call);
+    if (t == step->bound->first && step->begins != 0) {
+        eco_gpu_point_at_initial(step->run, step->bound->op, step->begins, &step->call);
+        step->narrow = true;
+    }
+    if (t == step->bound->last)
+        eco_gpu_point_at_final(step->run, step->bound, step->ends, &step->call);
     point_at_projected(step, t);
     step->call.acc = eco_view_at(&step->bound->acc, t);
     if (step->call.projected)
@@ -219,7 +226,8 @@ static void project(const struct step *step, int32_t t)
                                                .a_row = step->call.next_row[0],
                                                .c = h.data,
                                                .c_row = h.row,
-                                               .c_type = h.type});
+                                               .c_type = h.type,
+                                               .narrow = true});
     if (there.data != NULL)
         return;
     const int32_t then = bound->op->reversed ? t - 1 : t + 1;
@@ -270,7 +278,11 @@ static void run_step(struct step *step, int32_t i, int32_t t)
 void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
-    struct step step = {.run = run, .bound = bound, .call = eco_gpu_call(run, bound)};
+    struct step step = {.run = run,
+                        .bound = bound,
+                        .call = eco_gpu_call(run, bound),
+                        .begins = eco_gpu_begins_at_caller(run, bound),
+                        .ends = eco_gpu_ends_at_caller(run, bound)};
     step.call.acc_row = bound->acc.row;
     step.call.operand = bound->operand.first;
     step.call.operand_row = bound->operand.row;

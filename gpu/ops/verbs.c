@@ -51,6 +51,25 @@ static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op 
                          (size_t)first * (size_t)run->problem->H, run->layout->sum);
 }
 
+/* Ends the span where its biases no longer follow each other, so that a product adds those before;
+ * else biases would be written first and read again, which takes longer than a launch if there are
+ * many sums. Not where operands are split first, nor if N must not change an order of sums. */
+static void cut_at_bias(const struct eco_gpu_run *run, const struct eco_matmul *m,
+                        struct eco_acc_range *span)
+{
+    enum { MANY = 1 << 21 };
+    const struct eco_problem *problem = run->problem;
+    const int64_t sums = (int64_t)m->rows * problem->H * (span->end - span->first);
+    const bool tensor =
+        eco_type_narrow(problem->type) || (problem->type == ECORNN_F32 && problem->fast);
+    if (!tensor || problem->row_invariant || sums < MANY || eco_gpu_column(run) != problem->H ||
+        eco_gpu_bias(run, span->first) < 0)
+        return;
+    for (int a = span->first + 1; a < span->end; a++)
+        if (eco_gpu_bias(run, a) != eco_gpu_bias(run, a - 1) + 1)
+            span->end = a;
+}
+
 /* Computes all accumulators: those of products, and those without one before, between and after
  * them. */
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
@@ -61,6 +80,7 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
     int done = 0;
     eco_gpu_scaled_f16_input(run, &rest, &scaled);
     for (int a = 0; eco_acc_range_next(run->lowered, m->weight_id, a, &span); a = span.end) {
+        cut_at_bias(run, m, &span);
         fill_bias(run, m->op, acc, m->rows, done, span.first);
         done = span.end;
         if (run->status != ECORNN_OK || m->rows == 0)
@@ -222,16 +242,22 @@ static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)
         fill_all_columns(run, bound->op);
 }
 
-/* States that need no copy before the first step, see eco_target. */
-static uint16_t skipped(const struct eco_gpu_run *run, int kind)
+/* States that need no copy before the first step or after the last, see eco_target. */
+static uint16_t skipped(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     enum { ALL = UINT16_MAX };
+    const bool one_by_one = !eco_gpu_is_batched(run, ECO_STEP);
+    const int kind = bound->op->kind;
+    if (kind == ECO_END)
+        return one_by_one ? eco_gpu_ends_at_caller(run, bound) : 0;
     if (kind == ECO_D_BEGIN)
         return eco_gpu_begins_itself(run, ECO_D_STEP) ? ALL : eco_gpu_zero_carry(run);
     if (kind != ECO_BEGIN)
         return 0;
     if (run->args->resets != NULL)
         return eco_gpu_begins_in_planes(run) ? 0 : ALL;
+    if (one_by_one)
+        return eco_gpu_zero_states(run) | eco_gpu_begins_at_caller(run, bound);
     return eco_gpu_begins_itself(run, ECO_STEP) ? ALL : eco_gpu_zero_states(run);
 }
 
@@ -245,5 +271,5 @@ void eco_gpu_expand_without(struct eco_gpu_run *run, const struct eco_bound *bou
 void eco_gpu_expand(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     prepare(run, bound);
-    eco_gpu_expand_without(run, bound, skipped(run, bound->op->kind));
+    eco_gpu_expand_without(run, bound, skipped(run, bound));
 }

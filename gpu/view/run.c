@@ -147,7 +147,8 @@ void eco_gpu_move(void *context, const struct eco_move *move)
         eco_gpu_note_cuda(run, eco_launch_patch(&call, run->stream), "resetting states");
     } else {
         const struct eco_move_call call = call_of(run, move);
-        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "moving rows");
+        const bool overlap = eco_launch_after(&run->launch);
+        eco_gpu_note_cuda(run, eco_launch_move(&call, overlap, run->stream), "moving rows");
     }
 }
 
@@ -205,7 +206,7 @@ void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound
 static void move(struct eco_gpu_run *run, const struct eco_move_call *call)
 {
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_move(call, run->stream), "copying states");
+        eco_gpu_note_cuda(run, eco_launch_move(call, false, run->stream), "copying states");
 }
 
 void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound)
@@ -281,4 +282,77 @@ void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_bou
         else
             point_at_planes(run, bound, t, s, call);
     }
+}
+
+/* ---- the caller's states --------------------------------------------------------------------- */
+
+void eco_gpu_point_at_initial(const struct eco_gpu_run *run, const struct eco_op *op,
+                              uint16_t which, struct eco_stage_call *call)
+{
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_view from =
+            eco_bind_caller_state(run->layout, run->args, op, s, run->args->initial[s]);
+        const bool zero = from.first == NULL; /* then any valid address is read */
+        if (!(which >> s & 1))
+            continue;
+        call->state[s] = zero ? call->next[s] : from.first;
+        call->state_row[s] = zero ? call->next_row[s] : from.row;
+        call->zero_states |= (uint16_t)((unsigned)zero << s);
+        call->wide_states &= (uint16_t) ~(1u << s);
+    }
+}
+
+void eco_gpu_point_at_final(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                            uint16_t which, struct eco_stage_call *call)
+{
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_view to =
+            eco_bind_caller_state(run->layout, run->args, bound->op, s, run->args->final[s]);
+        if (to.first == NULL || !(which >> s & 1))
+            continue;
+        if (bound->next[s].mask != SIZE_MAX) {
+            call->next[s] = (void *)to.first;
+            call->next_row[s] = to.row;
+            call->wide_next &= (uint16_t) ~(1u << s);
+        } else {
+            call->y = (void *)to.first;
+            call->y_row = to.row;
+        }
+    }
+}
+
+/* May a step of inference address the caller's array of state s in place of a plane? Training reads
+ * planes again; a projection knows only planes; rows that end early or start again are left out. */
+static bool can_address(const struct eco_gpu_run *run, const struct eco_bound *bound, int s,
+                        const void *array)
+{
+    const struct eco_problem *problem = run->problem;
+    const size_t row = (size_t)eco_problem_width(problem, s) * eco_type_bytes(run->layout->type);
+    return array != NULL && run->args->reserve == NULL && eco_args_whole(run->args) &&
+           !problem->projected && bound->next[s].mask != SIZE_MAX &&
+           (row | (uintptr_t)array) % 16 == 0;
+}
+
+uint16_t eco_gpu_begins_at_caller(const struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    uint16_t which = 0;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
+        which |= (uint16_t)(can_address(run, bound, s, run->args->initial[s]) << s);
+    return which;
+}
+
+/* A later stage may read what an earlier one writes, in the type of planes. A step in place, which
+ * also ends the run, must have read the output state before it writes it: not if blocks of one
+ * launch read each other's units. */
+uint16_t eco_gpu_ends_at_caller(const struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_gpu_plan *own = run->plan->context;
+    const struct eco_args *args = run->args;
+    const bool in_place = args->T == 1 && args->final[0] == args->initial[0],
+               one_launch = eco_step_shape_for(&own->steps, args->N).wide >= 0;
+    uint16_t which = 0;
+    for (int s = 0; s < run->problem->cell->recipe.n_states && run->lowered->n_forward == 1; s++)
+        if (s > 0 || !in_place || !one_launch)
+            which |= (uint16_t)(can_address(run, bound, s, args->final[s]) << s);
+    return which;
 }

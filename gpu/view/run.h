@@ -98,6 +98,16 @@ void eco_gpu_point_at_output(const struct eco_bound *bound, int32_t t, struct ec
 /* Previous and next states of step t. */
 void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_bound *bound,
                              int32_t t, struct eco_stage_call *call);
+/* Forward: the first step reads the caller's initial states whose bits are set, and
+ * the last writes the final ones, instead of planes that are not read, or instead of y, which
+ * layers below the last do not write then. */
+void eco_gpu_point_at_initial(const struct eco_gpu_run *run, const struct eco_op *op,
+                              uint16_t which, struct eco_stage_call *call);
+void eco_gpu_point_at_final(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                            uint16_t which, struct eco_stage_call *call);
+/* The states with which steps of algorithm step can do so. */
+uint16_t eco_gpu_begins_at_caller(const struct eco_gpu_run *run, const struct eco_bound *bound);
+uint16_t eco_gpu_ends_at_caller(const struct eco_gpu_run *run, const struct eco_bound *bound);
 /* Forward, bit s: state s before the first step is zero and in no plane; kernels know it. */
 uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run);
 /* Bit s: no gradient is carried into the last step's state s, and that step's first kernel takes it
