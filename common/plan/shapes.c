@@ -19,7 +19,17 @@ static bool is_read(const struct eco_layout *layout, int state)
 size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
 {
     const size_t width = (size_t)eco_problem_width(layout->problem, state);
-    return is_read(layout, state) ? eco_request_row(&layout->request, width) : width;
+    const bool fills =
+        is_read(layout, state) || eco_layout_pads_units(layout->problem, &layout->request);
+    return fills ? eco_request_row(&layout->request, width) : width;
+}
+
+size_t eco_layout_output_width(const struct eco_layout *layout)
+{
+    const size_t width = layout->problem->projected ? (size_t)layout->problem->H : 0;
+    return eco_layout_pads_units(layout->problem, &layout->request)
+               ? eco_request_row(&layout->request, width)
+               : width;
 }
 
 /* Planes with rows of this width; rows that products read get alias padding. */

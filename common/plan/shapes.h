@@ -51,6 +51,14 @@ struct eco_layout_rows eco_layout_state_rows(const struct eco_layout *layout, in
 int32_t eco_layout_turns(const struct eco_layout *layout);
 /* ... the elements of one direction in rows of these; unread states are stored like copies; ... */
 size_t eco_layout_plane_part(const struct eco_layout *layout, int state);
+/* u. */
+size_t eco_layout_output_width(const struct eco_layout *layout);
+/* Are rows of all states, of u and of P padded? A kernel of many rows then has whole groups. */
+static inline bool eco_layout_pads_units(const struct eco_problem *problem,
+                                         const struct eco_layout_request *request)
+{
+    return request->gpu.padded && problem->projected && !problem->training;
+}
 /* ... planes of y of a layer below the last; ... */
 struct eco_layout_rows eco_layout_sequence_rows(const struct eco_layout *layout);
 /* ... and checkpoints, or, in a lean run, copies of states. */

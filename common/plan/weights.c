@@ -3,6 +3,7 @@
  * and layout.c know offsets.
  */
 #include "common/layout.h"
+#include "common/plan/shapes.h"
 #include "common/util.h"
 #include "common/weights.h"
 
@@ -182,6 +183,8 @@ struct eco_matrix eco_stored_matrix(const struct eco_problem *problem,
         matrix.height = (int32_t)eco_request_row(request, (size_t)matrix.units);
         matrix.row = (int32_t)eco_request_row(request, (size_t)matrix.columns);
     }
+    if (weight_id == ECO_WEIGHT_PROJECT && eco_layout_pads_units(problem, request))
+        matrix.row = (int32_t)eco_request_row(request, (size_t)matrix.columns);
     return matrix;
 }
 

@@ -28,6 +28,12 @@ static bool has_wide(const struct eco_problem *problem, const struct eco_caps *c
     return false;
 }
 
+/* Wide steps, but of padded rows. */
+static bool pads(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_wide_pads(problem) && has_wide(problem, caps);
+}
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     char unused[1];
@@ -44,7 +50,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "does not support cells that read x, or parts of it, unit by unit";
     if (problem->projected && problem->resets)
         return "does not support resets with a projection";
-    if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)
+    if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0 &&
+        !pads(problem, caps))
         return "needs a projection whose rows are aligned to 16 bytes";
     if (problem->N > MOST_ROWS)
         return "needs fewer rows: one launch has too few blocks";
@@ -123,7 +130,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_family_step.algo.request(problem, caps, request);
     request->gpu.transposed[0] = false;
     request->gpu.prepared_bytes[0] = 0;
-    request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
+    request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS) || pads(problem, caps);
     request->wavefront = overlaps(problem, caps);
     const struct eco_layout_request chunks = eco_step_chunks(problem, caps, request->wavefront);
     request->lockstep = is_lockstep(problem, caps);

@@ -16,7 +16,7 @@ enum {
     ECO_WIDE_LINE = 128,    /* bytes of a row that are copied at once: a stage of k */
     ECO_WIDE_M = 64,        /* batch rows of an instruction */
     ECO_WIDE_GROUP = 128,   /* threads of a warpgroup */
-    ECO_WIDE_UNITS = 8,     /* units come in multiples of this */
+    ECO_WIDE_UNITS = 8,     /* units come in multiples of this, some of them padding */
     ECO_WIDE_DACCS = 8,     /* most gradients of accumulators and vectors of a step back */
     ECO_WIDE_QUAD = 4,      /* units of a thread of a step back */
     ECO_WIDE_BARRIERS = 16, /* bytes, of a stage */

@@ -54,7 +54,8 @@ WIDE_WORD vec load_state(WIDE_AT, int s)
 }
 WIDE_WORD vec load_vector(WIDE_AT, int k)
 {
-    return ((const real *)at->call->vector)[(size_t)at->call->hidden * (size_t)k + at->unit];
+    const int unit = min(at->unit, at->call->hidden - 1); /* a thread may have one of the padding */
+    return ((const real *)at->call->vector)[(size_t)at->call->hidden * (size_t)k + unit];
 }
 WIDE_WORD void store_next(WIDE_AT, int s, vec v)
 {

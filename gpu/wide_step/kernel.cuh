@@ -354,7 +354,7 @@ ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<
     const struct eco_stage_call &stage = call.stage;
     const float *const bias_of_pair = biases + pairs.unit0 - (int)blockIdx.x * units;
     const int lane = (int)threadIdx.x % 32;
-    const bool inside = pairs.unit0 < stage.hidden; /* of the whole warp */
+    const bool inside = pairs.unit0 - lane % 4 * 2 < stage.hidden; /* of the whole warp */
     float2 states[order::ring][BLOCK::states];
 #pragma unroll
     for (int k = 0; inside && k < BLOCK::ahead * order::rows; k += order::rows)

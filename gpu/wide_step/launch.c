@@ -65,6 +65,7 @@ static bool are_aligned(const struct eco_stage_call *stage, size_t element)
 {
     enum { CHUNK = 16 };
     const int32_t rows = stage->rows;
+    const size_t whole = (size_t)eco_wide_whole(stage->hidden); /* units are read and written */
     bool good = ((stage->wide_states | stage->wide_next) & 1) == 0 &&
                 is_aligned(stage->y, stage->y_row, element, rows, CHUNK) &&
                 is_aligned(stage->save, stage->save_row, element, rows, CHUNK) &&
@@ -73,7 +74,9 @@ static bool are_aligned(const struct eco_stage_call *stage, size_t element)
     for (int s = 0; s < stage->n_states; s++) {
         const size_t before = stage->wide_states >> s & 1 ? sizeof(float) : element,
                      next = stage->wide_next >> s & 1 ? sizeof(float) : element;
-        good = good && is_aligned(stage->state[s], stage->state_row[s], before, rows, 2 * before) &&
+        const bool fits = stage->state_row[s] >= whole && stage->next_row[s] >= whole;
+        good = good && (fits || (s == 0 && stage->projected)) &&
+               is_aligned(stage->state[s], stage->state_row[s], before, rows, 2 * before) &&
                is_aligned(stage->next[s], stage->next_row[s], next, rows, CHUNK) &&
                is_aligned(stage->kept[s], stage->kept_row[s], element, rows, CHUNK);
     }

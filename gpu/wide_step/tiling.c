@@ -21,6 +21,15 @@ static bool is_known(const struct eco_lowered *lowered, bool *apart)
     return !*apart || accs == ECO_WIDE_ACCS;
 }
 
+bool eco_wide_pads(const struct eco_problem *problem)
+{
+    const bool is_whole = problem->H == eco_wide_whole(problem->H) &&
+                          problem->P == eco_wide_whole(problem->P) &&
+                          problem->I == eco_wide_whole(problem->I);
+    return !is_whole && problem->projected && !problem->training && problem->D == 1 &&
+           eco_gpu_rows(problem) != ECO_ROWS_DENSE;
+}
+
 /* The shape whose blocks form clusters: only for algorithm step, unless it is forced. */
 #define CLUSTERED (1u << (ECO_WIDE_SHAPES - 1))
 
@@ -30,23 +39,26 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
     enum { CLUSTERS_OF_TWO = 1 };
     static const double l2 = 50e6; /* its bytes */
     const struct ecornn_cell *cell = problem->cell;
-    struct eco_wide_size size = {.accs = cell->lowered.n_accs,
-                                 .units = problem->H,
-                                 .rows = rows,
-                                 .ops = 1,
-                                 .element = (int32_t)eco_type_bytes(problem->type),
-                                 .saved = problem->training ? cell->lowered.n_saves : 0,
-                                 .k = {eco_problem_input(problem, layer), problem->P},
-                                 .first = problem->T == 1,
-                                 .between = problem->projected};
+    struct eco_wide_size size = {
+        .accs = cell->lowered.n_accs,
+        .units = problem->H,
+        .rows = rows,
+        .ops = 1,
+        .element = (int32_t)eco_type_bytes(problem->type),
+        .saved = problem->training ? cell->lowered.n_saves : 0,
+        .k = {eco_wide_whole(eco_problem_input(problem, layer)), eco_wide_whole(problem->P)},
+        .first = problem->T == 1,
+        .between = problem->projected};
     const double row = size.k[0] + (double)problem->D * problem->P;
     size.far = row * problem->T * rows * size.element > l2;
     const bool tensor = problem->type == ECORNN_BF16 || problem->type == ECORNN_F16 ||
                         (problem->type == ECORNN_F32 && problem->fast);
     if (caps->gpu.wide && tensor && problem->weight_type == problem->type && cell->builtin >= 0 &&
         eco_cell_products(cell) == 1 && ECO_WIDE_MADE(size.accs) &&
-        is_known(&cell->lowered, &size.apart) && problem->H % ECO_WIDE_UNITS == 0 &&
-        size.k[0] % ECO_WIDE_UNITS == 0 && problem->P % ECO_WIDE_UNITS == 0 &&
+        is_known(&cell->lowered, &size.apart) &&
+        ((problem->H == eco_wide_whole(problem->H) && problem->P == size.k[1] &&
+          eco_problem_input(problem, layer) == size.k[0]) ||
+         eco_wide_pads(problem)) &&
         eco_problem_is_plain(problem))
         size.shapes = forced & ((1u << ECO_WIDE_SHAPES) - 1);
     /* no other is asked for, and there are clusters */

@@ -43,6 +43,16 @@ struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
 struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const struct eco_caps *caps,
                                    unsigned forced, int32_t layer, int32_t rows);
 
+/* Units, rounded up to groups of ECO_WIDE_UNITS. */
+static inline int32_t eco_wide_whole(int32_t units)
+{
+    return (units + ECO_WIDE_UNITS - 1) / ECO_WIDE_UNITS * ECO_WIDE_UNITS;
+}
+/* Are there sizes that are no whole groups, and could rows of inference with a projection be
+ * padded, whose u and states are planes? Steps with the caller's states are not wide if H is such a
+ * size. */
+bool eco_wide_pads(const struct eco_problem *problem);
+
 /* Ops that a launch may take a step of: both directions, or layers one after the other, where each
  * is some steps behind the layer below. */
 int32_t eco_wide_ops(const struct eco_problem *problem);

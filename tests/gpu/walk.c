@@ -298,6 +298,13 @@ static const struct more {
      "algorithm=fused,fused=wgmma:128x32", false},
     {"gru/f16/infer/L6/T15/N150/I24/H72/states", "algorithm=fused,fused=wgmma:64x32", false},
     {"lstm/f32/fast/infer/L4/rev/T11/N150/I24/H72", "algorithm=fused,fused=wgmma:128x24", false},
+    /* an input product in parts, because its biases do not follow each other */
+    {"gru/bf16/infer/T4/N350/I8/H520", "algorithm=step", false},
+    /* rows that are padded */
+    {"lstm/bf16/infer/T7/N150/I37/H70/P19/states/lengths:random",
+     "algorithm=fused,fused=wgmma:128x32", false},
+    {"lstm/f16/infer/L2/rev/T9/N70/I24/H35/P16/states", "algorithm=fused,fused=wgmma:64x32", false},
+    {"lstm/f32/fast/infer/L2/T6/N130/I9/H130/P25", "algorithm=fused,fused=wgmma:128x64", false},
     /* products of steps back in slices; dacc in F16, one chunk after another, and for layers */
     {"lstm/bf16/train/T6/N160/I16/H64/states", "algorithm=fused", false},
     {"gru/f16/train/T6/N160/I16/H64/states", "algorithm=fused,chunk-back=2", false},
