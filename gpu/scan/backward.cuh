@@ -155,6 +155,22 @@ ECO_DEVICE void add_given(const struct eco_scan_call *call, const struct scan_po
     }
 }
 
+/* All that the steps read. */
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void read_steps(const struct eco_scan_call *call, const struct scan_position *position,
+                           struct scan_step step[STEPS][ECO_SCAN_WIDE],
+                           struct scan_units<real> given[SCAN_GIVEN][STEPS])
+{
+    read_saved<STEPS, WHOLE>(call, position, step);
+    read_dy<STEPS, WHOLE>(call, position, given[0]);
+    if (SCAN_GIVES)
+        add_given<STEPS, WHOLE>(call, position, given);
+    if (WHOLE)
+        read_states_of_whole<STEPS>(call, position, step);
+    else
+        read_states_around<STEPS>(call, position, step);
+}
+
 /* The gradient of a state after step k: what is carried, and what the caller gives. */
 template <int STEPS>
 ECO_DEVICE vec gradient_of(const struct scan_units<real> given[SCAN_GIVEN][STEPS], int s, int k,
@@ -239,7 +255,7 @@ ECO_DEVICE void add_to_terms(struct scan_step *at, int k, int w,
 }
 
 /* Folds all steps of each unit into factors and terms. */
-template <int STEPS, bool WHOLE>
+template <int STEPS>
 ECO_DEVICE void
 fold_steps_back(const struct eco_scan_call *call, const struct scan_position *position,
                 struct scan_step step[STEPS][ECO_SCAN_WIDE],
@@ -251,19 +267,17 @@ fold_steps_back(const struct eco_scan_call *call, const struct scan_position *po
     for (int i = 0; i < STEPS * ECO_SCAN_WIDE; i++) {
         const int k = i % STEPS, w = i / STEPS;
         struct scan_step *at = &step[k][w];
-        if (!WHOLE && !counts(position, position->first + k))
-            continue;
         take_outputs<STEPS>(call, position, at, k, w, given);
         SCAN_LINEAR_BACKWARD(at);
         add_to_terms<STEPS>(at, k, w, given);
-        fold(w, at->factor, at->term, factor, term);
+        fold(counts(position, position->first + k), w, at->factor, at->term, factor, term);
         if (restarts(position, k))
             fold_reset(w, none, factor, term);
     }
 }
 
 /* Runs the steps of unit w, one after the other. sum: adds the gradients of starts. */
-template <int STEPS, bool WHOLE>
+template <int STEPS>
 ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
                               struct scan_step step[STEPS][ECO_SCAN_WIDE],
                               const struct scan_units<real> given[SCAN_GIVEN][STEPS],
@@ -273,8 +287,6 @@ ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
         struct scan_step *at = &step[k][w];
-        if (!WHOLE && !counts(position, position->first + k))
-            continue;
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
             if (is_linear(s))
@@ -282,7 +294,8 @@ ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
         SCAN_BACKWARD(at);
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++) {
-            carry[s][w] = at->dbefore[s];
+            if (counts(position, position->first + k))
+                carry[s][w] = at->dbefore[s];
             if (restarts(position, k)) {
                 sum[s][w] += carry[s][w];
                 carry[s][w] = 0;
@@ -323,7 +336,7 @@ ECO_DEVICE void pass_sums_on(const struct eco_scan_call *call, const struct scan
         send_on(call->summed, position, total);
 }
 
-template <int STEPS, bool WHOLE>
+template <int STEPS>
 ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
                                const struct scan_position *position, struct scan_shared *shared)
 {
@@ -331,15 +344,13 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
     vec factor[SCAN_FACTORS][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
         carry[SCAN_STATES][ECO_SCAN_WIDE], sum[SCAN_STATES][ECO_SCAN_WIDE] = {};
     struct scan_units<real> given[SCAN_GIVEN][STEPS];
+    const bool whole = position->whole && !has_begin(call, position, STEPS * SCAN_WARPS),
+               some = some_count(position, STEPS);
     begin_steps<STEPS>(call, position, step);
-    read_saved<STEPS, WHOLE>(call, position, step);
-    read_dy<STEPS, WHOLE>(call, position, given[0]);
-    if (SCAN_GIVES)
-        add_given<STEPS, WHOLE>(call, position, given);
-    if (WHOLE)
-        read_states_of_whole<STEPS>(call, position, step);
+    if (whole)
+        read_steps<STEPS, true>(call, position, step, given);
     else
-        read_states_around<STEPS>(call, position, step);
+        read_steps<STEPS, false>(call, position, step, given);
     if (HAS_RESETS)
         replace_states<STEPS>(position, step);
 #pragma unroll
@@ -350,12 +361,16 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
             begin_fold(s, w, factor, term);
             carry[s][w] = begins ? *plane_at<const real>(&call->carry[s], position, w) : (real)0;
         }
-    fold_steps_back<STEPS, WHOLE>(call, position, step, given, factor, term);
+    if (some)
+        fold_steps_back<STEPS>(call, position, step, given, factor, term);
     pass_on(call, position, shared, factor, term, carry);
 #pragma unroll
-    for (int w = 0; w < ECO_SCAN_WIDE; w++)
-        do_steps_back<STEPS, WHOLE>(position, w, step, given, carry, sum);
-    leave_gradients<STEPS, WHOLE>(call, position, step, carry);
+    for (int w = 0; w < ECO_SCAN_WIDE && some; w++)
+        do_steps_back<STEPS>(position, w, step, given, carry, sum);
+    if (whole)
+        leave_gradients<STEPS, true>(call, position, step, carry);
+    else
+        leave_gradients<STEPS, false>(call, position, step, carry);
     if (HAS_RESETS && call->summed)
         pass_sums_on(call, position, shared, sum);
 }
@@ -365,10 +380,7 @@ extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
 {
     __shared__ struct scan_shared shared;
     const struct scan_position position = scan_position_of(&call, &shared.ticket, SCAN_STEPS);
-    if (position.whole && !has_begin(&call, &position, SCAN_STEPS * SCAN_WARPS))
-        scan_tile_back<SCAN_STEPS, true>(&call, &position, &shared);
-    else
-        scan_tile_back<SCAN_STEPS, false>(&call, &position, &shared);
+    scan_tile_back<SCAN_STEPS>(&call, &position, &shared);
 }
 
 #endif /* ECO_GPU_SCAN_BACKWARD_CUH */

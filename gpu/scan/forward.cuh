@@ -2,7 +2,9 @@
  * The forward scan, which includes the printed text of a cell. Each thread folds its steps into one
  * factor and one term for each state; a block folds those of its threads; blocks pass states on,
  * one after the other; then each thread runs its steps as a stage would. So memory is read and
- * written once, and results do not depend on timing. Tiles that are complete have no branches.
+ * written once, and results do not depend on timing. Tiles that are not complete are read and
+ * written by other code; but both kinds run the same texts, half of all code, whose results are
+ * dropped for single steps that do not count: with a branch for each step none would overlap.
  */
 #ifndef ECO_GPU_SCAN_FORWARD_CUH
 #define ECO_GPU_SCAN_FORWARD_CUH
@@ -61,13 +63,17 @@ template <int STEPS, bool WHOLE>
 ECO_DEVICE void write_last(const struct eco_scan_call *call, const struct scan_position *position,
                            int s, const struct scan_units<vec> values[STEPS])
 {
+    const int32_t last = position->to - 1 - position->first;
+    struct scan_units<vec> at_last = values[STEPS - 1];
+    if (last < 0 || last >= STEPS || !counts(position, position->to - 1))
+        return;
 #pragma unroll
-    for (int k = WHOLE ? STEPS - 1 : 0; k < STEPS; k++)
+    for (int k = 0; k < STEPS - 1 && !WHOLE; k++)
+        at_last = k == last ? values[k] : at_last;
 #pragma unroll
-        for (int w = 0; w < ECO_SCAN_WIDE; w++)
-            if (position->there[w] && counts(position, position->first + k) &&
-                position->first + k + 1 == position->to)
-                write_at_end(call, position, s, w, values[k].of[w]);
+    for (int w = 0; w < ECO_SCAN_WIDE; w++)
+        if (position->there[w])
+            write_at_end(call, position, s, w, at_last.of[w]);
 }
 
 /* Writes what the steps produce: saved values, requested states, y. */
@@ -118,7 +124,7 @@ ECO_DEVICE void read_start(const struct eco_scan_call *call, const struct scan_p
 }
 
 /* Folds all steps of unit w into factors and terms. */
-template <int STEPS, bool WHOLE>
+template <int STEPS>
 ECO_DEVICE void
 fold_steps(const struct scan_position *position, int w, struct scan_step step[STEPS][ECO_SCAN_WIDE],
            vec factor[SCAN_FACTORS][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
@@ -126,20 +132,30 @@ fold_steps(const struct scan_position *position, int w, struct scan_step step[ST
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
         struct scan_step *at = &step[k][w];
-        if (!WHOLE && !counts(position, position->first + k))
-            continue;
         if (restarts(position, k)) {
             vec start[SCAN_STATES];
             read_start(at->call, position, w, start);
             fold_reset(w, start, factor, term);
         }
         SCAN_LINEAR_FORWARD(at);
-        fold(w, at->factor, at->term, factor, term);
+        fold(counts(position, position->first + k), w, at->factor, at->term, factor, term);
     }
 }
 
+/* In place of steps that do not count. */
+template <int STEPS>
+ECO_DEVICE void hold_states(int w, struct scan_step step[STEPS][ECO_SCAN_WIDE],
+                            const vec state[SCAN_STATES][ECO_SCAN_WIDE])
+{
+#pragma unroll
+    for (int k = 0; k < STEPS; k++)
+#pragma unroll
+        for (int s = 0; s < SCAN_STATES; s++)
+            step[k][w].next[s] = state[s][w];
+}
+
 /* Runs the steps of unit w, one after the other. */
-template <int STEPS, bool WHOLE>
+template <int STEPS>
 ECO_DEVICE void do_steps(const struct scan_position *position, int w,
                          struct scan_step step[STEPS][ECO_SCAN_WIDE],
                          vec state[SCAN_STATES][ECO_SCAN_WIDE])
@@ -152,23 +168,29 @@ ECO_DEVICE void do_steps(const struct scan_position *position, int w,
                 state[s][w] = start_of(step[k][w].call, position, s, w);
             step[k][w].before[s] = step[k][w].next[s] = state[s][w];
         }
-        if (WHOLE || counts(position, position->first + k))
-            SCAN_FORWARD(&step[k][w]);
+        SCAN_FORWARD(&step[k][w]);
 #pragma unroll
-        for (int s = 0; s < SCAN_STATES; s++)
+        for (int s = 0; s < SCAN_STATES; s++) {
+            if (!counts(position, position->first + k))
+                step[k][w].next[s] = state[s][w];
             state[s][w] = step[k][w].next[s];
+        }
     }
 }
 
-template <int STEPS, bool WHOLE>
+template <int STEPS>
 ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_position *position,
                           struct scan_shared *shared)
 {
     struct scan_step step[STEPS][ECO_SCAN_WIDE];
     vec factor[SCAN_FACTORS][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
         state[SCAN_STATES][ECO_SCAN_WIDE];
+    const bool some = some_count(position, STEPS);
     begin_steps<STEPS>(call, position, step);
-    read_accs<STEPS, WHOLE>(call, position, step);
+    if (position->whole)
+        read_accs<STEPS, true>(call, position, step);
+    else
+        read_accs<STEPS, false>(call, position, step);
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++) {
 #pragma unroll
@@ -177,13 +199,20 @@ ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_po
             begin_fold(s, w, factor, term);
             state[s][w] = begins ? state_at_begin(call, position, s, w) : (vec)0;
         }
-        fold_steps<STEPS, WHOLE>(position, w, step, factor, term);
+        if (some)
+            fold_steps<STEPS>(position, w, step, factor, term);
     }
     pass_on(call, position, shared, factor, term, state);
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++)
-        do_steps<STEPS, WHOLE>(position, w, step, state);
-    leave_steps<STEPS, WHOLE>(call, position, step);
+        if (some)
+            do_steps<STEPS>(position, w, step, state);
+        else
+            hold_states<STEPS>(w, step, state);
+    if (position->whole)
+        leave_steps<STEPS, true>(call, position, step);
+    else
+        leave_steps<STEPS, false>(call, position, step);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
@@ -191,10 +220,7 @@ extern "C" __global__ void __launch_bounds__(32 * SCAN_WARPS, SCAN_BLOCKS)
 {
     __shared__ struct scan_shared shared;
     const struct scan_position position = scan_position_of(&call, &shared.ticket, SCAN_STEPS);
-    if (position.whole)
-        scan_tile<SCAN_STEPS, true>(&call, &position, &shared);
-    else
-        scan_tile<SCAN_STEPS, false>(&call, &position, &shared);
+    scan_tile<SCAN_STEPS>(&call, &position, &shared);
     /* A row without a step in the chunk keeps its states. */
     if (position.from == position.to && position.tile == 0 && position.warp == 0)
 #pragma unroll

@@ -25,6 +25,12 @@ ECO_DEVICE bool counts(const struct scan_position *position, int32_t p)
     return p >= position->from && p < position->to;
 }
 
+/* Does any of the thread's steps? The same for all threads of a warp. */
+ECO_DEVICE bool some_count(const struct scan_position *position, int32_t steps)
+{
+    return position->first < position->to && position->first + steps > position->from;
+}
+
 ECO_DEVICE int32_t time_of(const struct eco_scan_call *call, int32_t p)
 {
     return call->t0 + (call->falls ? call->steps - 1 - p : p);

@@ -186,8 +186,9 @@ ECO_DEVICE vec made_of(vec factor, vec value)
     return SCAN_FACTORS > SCAN_STATES ? times(factor, value) : factor * value;
 }
 
-/* Adds one more step of unit w: its matrix `by` times what is there, and its terms `more`. */
-ECO_DEVICE void fold(int w, const vec by[SCAN_FACTORS], const vec more[SCAN_STATES],
+/* Adds one more step of unit w, if it counts: its matrix `by` times what is there, and its terms
+ * `more`. */
+ECO_DEVICE void fold(bool counts, int w, const vec by[SCAN_FACTORS], const vec more[SCAN_STATES],
                      vec factor[SCAN_FACTORS][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
 {
     vec factors[SCAN_FACTORS], terms[SCAN_STATES];
@@ -211,8 +212,11 @@ ECO_DEVICE void fold(int w, const vec by[SCAN_FACTORS], const vec more[SCAN_STAT
                 const vec one = times(by[factor_of(s, u)], factors[factor_of(u, v)]);
                 sum = is_first(s, u) ? one : sum + one;
             }
-        factor[factor_of(s, v)][w] = sum;
+        factor[factor_of(s, v)][w] = counts ? sum : factors[factor_of(s, v)];
     }
+#pragma unroll
+    for (int s = 0; s < SCAN_STATES; s++)
+        term[s][w] = counts ? term[s][w] : terms[s];
 }
 
 /* Adds a reset to `start`. */
