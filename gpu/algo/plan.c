@@ -82,7 +82,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     eco_gpu_choose_prepared(plan, own);
     eco_scaled_f16_choose(plan, own);
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
-        own->cell = eco_own_stages_get(plan->device->context, &plan->problem, &why);
+        eco_own_stages_get(plan->device->context, &plan->problem, own->cell, &why);
     eco_gpu_leave(&scope);
 }
 

@@ -55,7 +55,8 @@ static bool compile(const struct ecornn_plan *plan, struct eco_fused_kernels *fu
                 .text = eco_fused_text(&plan->problem, shape), .n = 1, .why = &why};
             eco_fused_kernel_name(shape, wanted[n++].name[0]);
         }
-    eco_own_codes_get(plan->device->context, wanted, n);
+    eco_own_codes_get(plan->device->context, wanted, n,
+                      plan->problem.training ? &plan->problem : NULL);
     n = 0;
     for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++)
         if (ECO_FUSED_MADE(accs, shape)) {

@@ -45,8 +45,9 @@ static inline bool eco_is_compiled(const struct eco_problem *problem)
     return problem->cell->builtin < 0 || problem->resets;
 }
 
-/* A kernel for each stage of the problem's cell. To be freed by eco_free. NULL: no memory. */
-char *eco_cell_text(const struct eco_problem *problem);
+/* A kernel for each stage of the problem's cell in one direction. To be freed by eco_free. NULL: no
+ * memory. */
+char *eco_cell_text(const struct eco_problem *problem, bool backward);
 
 enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_7_kernel" */
 /* The name of a stage's kernel in cell/stage_kernel.inc. */

@@ -11,8 +11,8 @@
 /* ---- code that a device keeps, jit/user_cells.c ---------------------------------------------- */
 
 enum {
-    ECO_OWN_KERNELS = 2 * ECO_MAX_STAGES, /* most kernels of a text */
-    ECO_OWN_TEXTS = 16                    /* most texts at once */
+    ECO_OWN_KERNELS = ECO_MAX_STAGES, /* most kernels of a text */
+    ECO_OWN_TEXTS = 18                /* most texts at once */
 };
 /* A text with n kernels, and their code on the device. */
 struct eco_own_text {
@@ -23,11 +23,14 @@ struct eco_own_text {
     const struct eco_own_code *code; /* set; NULL on failure */
 };
 /* Finds the code of n texts; what the device does not have yet is compiled side by side. The device
- * keeps it until it is closed. */
-void eco_own_codes_get(struct eco_gpu *gpu, struct eco_own_text *wanted, int n);
-/* The stages of the problem's cell for its rows: kernels of forward, then of backward. */
-const struct eco_own_code *
-eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why);
+ * keeps it until it is closed. stages: their problem, if eco_own_stages_get() will follow, so that
+ * they are compiled meanwhile; or NULL. */
+void eco_own_codes_get(struct eco_gpu *gpu, struct eco_own_text *wanted, int n,
+                       const struct eco_problem *stages);
+/* The stages of the problem's cell for its rows, unless it is built in: forward and, in training,
+ * backward. On failure both are NULL. */
+void eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem,
+                        const struct eco_own_code *code[2], struct eco_text *why);
 /* Kernel k of the text, for cudaLaunchKernelExC and the like. */
 const void *eco_own_kernel(const struct eco_own_code *own, int k);
 void eco_own_codes_free(struct eco_gpu *gpu);

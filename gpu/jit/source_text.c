@@ -32,18 +32,25 @@ void eco_print_problem(const struct eco_problem *problem, struct eco_text *text)
                  problem->resets ? "#define ECO_RESETS 1\n" : "");
 }
 
+struct stages {
+    const struct eco_problem *problem;
+    bool backward;
+};
+
 static void print_stages(const void *what, struct eco_text *text)
 {
-    const struct eco_problem *const problem = what;
-    eco_print_problem(problem, text);
-    eco_text_add(text, "#define CELL_LINKAGE extern \"C\"\n"
-                       "#include \"gpu/cell/stage_loop.cuh\"\n");
-    eco_print_emitted(eco_cell_emit_kernels, problem->cell, text);
+    const struct stages *const stages = what;
+    eco_print_problem(stages->problem, text);
+    eco_text_add(text,
+                 "#define CELL_LINKAGE extern \"C\"\n#define CELL_ONLY_BACKWARD %d\n"
+                 "#include \"gpu/cell/stage_loop.cuh\"\n",
+                 stages->backward);
+    eco_print_emitted(eco_cell_emit_kernels, stages->problem->cell, text);
 }
 
-char *eco_cell_text(const struct eco_problem *problem)
+char *eco_cell_text(const struct eco_problem *problem, bool backward)
 {
-    return eco_print_text(print_stages, problem);
+    return eco_print_text(print_stages, &(struct stages){problem, backward});
 }
 
 void eco_print_symbol(const char *name, struct eco_text *text)

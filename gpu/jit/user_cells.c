@@ -54,34 +54,72 @@ static const struct eco_own_code *add(struct eco_gpu *gpu, struct eco_own_text *
     return own;
 }
 
-void eco_own_codes_get(struct eco_gpu *gpu, struct eco_own_text *wanted, int n)
+/* Finds the code of some texts, or notes those that are missing. Returns the number of these. */
+static int find_or_note(const struct eco_gpu *gpu, struct eco_own_text *wanted, int n,
+                        struct eco_own_text *missing[])
 {
-    struct eco_compilation all[ECO_OWN_TEXTS];
-    struct eco_own_text *missing[ECO_OWN_TEXTS];
-    char architecture[ECO_GPU_ARCHITECTURE];
     int count = 0;
-    assert(n <= ECO_OWN_TEXTS);
-    eco_gpu_architecture(gpu, architecture);
-    pthread_mutex_lock(&gpu->own_codes_lock);
     for (int i = 0; i < n; i++) {
         wanted[i].code = wanted[i].text != NULL ? find(gpu, wanted[i].text) : NULL;
         if (wanted[i].text == NULL)
             eco_text_add(wanted[i].why, "no memory");
-        else if (wanted[i].code == NULL) {
-            all[count] = (struct eco_compilation){.source = {wanted[i].text, architecture, NULL},
-                                                  .why = wanted[i].why};
+        else if (wanted[i].code == NULL)
             missing[count++] = &wanted[i];
+    }
+    return count;
+}
+
+static void compile(struct eco_gpu *gpu, struct eco_own_text *const missing[], int n)
+{
+    struct eco_compilation all[ECO_OWN_TEXTS];
+    char architecture[ECO_GPU_ARCHITECTURE];
+    eco_gpu_architecture(gpu, architecture);
+    for (int i = 0; i < n; i++)
+        all[i] = (struct eco_compilation){.source = {missing[i]->text, architecture, NULL},
+                                          .why = missing[i]->why};
+    eco_compile_all(all, n);
+    for (int i = 0; i < n; i++) {
+        if (all[i].code.data != NULL)
+            missing[i]->code = add(gpu, missing[i], all[i].code.data, all[i].why);
+        eco_free(all[i].code.data);
+    }
+}
+
+/* The texts of the problem's stages; returns their number. */
+static int print_stages(const struct eco_problem *problem, struct eco_own_text wanted[2],
+                        struct eco_text *why)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    for (int way = 0; way <= (int)problem->training; way++) {
+        const int stages = way ? lowered->n_backward : lowered->n_forward;
+        wanted[way] = (struct eco_own_text){.text = eco_cell_text(problem, way), .why = why};
+        while (wanted[way].n < stages) {
+            eco_cell_kernel_name(problem->cell, way, wanted[way].n,
+                                 wanted[way].name[wanted[way].n]);
+            wanted[way].n++;
         }
     }
-    eco_compile_all(all, count);
-    for (int k = 0; k < count; k++) {
-        if (all[k].code.data != NULL)
-            missing[k]->code = add(gpu, missing[k], all[k].code.data, all[k].why);
-        eco_free(all[k].code.data);
-    }
+    return 1 + problem->training;
+}
+
+void eco_own_codes_get(struct eco_gpu *gpu, struct eco_own_text *wanted, int n,
+                       const struct eco_problem *stages)
+{
+    struct eco_own_text more[2], *missing[ECO_OWN_TEXTS];
+    char unused[1];
+    struct eco_text why = {unused, sizeof unused, 0}; /* eco_own_stages_get() tries again */
+    const int n_more =
+        stages != NULL && stages->cell->builtin < 0 ? print_stages(stages, more, &why) : 0;
+    assert(n + n_more <= ECO_OWN_TEXTS);
+    pthread_mutex_lock(&gpu->own_codes_lock);
+    int count = find_or_note(gpu, wanted, n, missing);
+    count += find_or_note(gpu, more, n_more, missing + count);
+    compile(gpu, missing, count);
     pthread_mutex_unlock(&gpu->own_codes_lock);
     for (int i = 0; i < n; i++)
         eco_free(wanted[i].text);
+    for (int i = 0; i < n_more; i++)
+        eco_free(more[i].text);
 }
 
 void eco_own_codes_free(struct eco_gpu *gpu)
@@ -97,17 +135,15 @@ void eco_own_codes_free(struct eco_gpu *gpu)
 
 /* ---- stages of a cell ------------------------------------------------------------------------ */
 
-const struct eco_own_code *
-eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why)
+void eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem,
+                        const struct eco_own_code *code[2], struct eco_text *why)
 {
-    const struct eco_lowered *lowered = &problem->cell->lowered;
+    struct eco_own_text wanted[2];
+    code[0] = code[1] = NULL;
     if (!eco_nvrtc_open(why)) /* also if an earlier plan has compiled the cell */
-        return NULL;
-    struct eco_own_text wanted = {.text = eco_cell_text(problem), .why = why};
-    for (int k = 0; k < lowered->n_forward; k++)
-        eco_cell_kernel_name(problem->cell, false, k, wanted.name[wanted.n++]);
-    for (int k = 0; k < lowered->n_backward; k++)
-        eco_cell_kernel_name(problem->cell, true, k, wanted.name[wanted.n++]);
-    eco_own_codes_get(gpu, &wanted, 1);
-    return wanted.code;
+        return;
+    const int n = print_stages(problem, wanted, why);
+    eco_own_codes_get(gpu, wanted, n, NULL);
+    for (int way = 0; way < n && wanted[0].code != NULL && wanted[n - 1].code != NULL; way++)
+        code[way] = wanted[way].code;
 }

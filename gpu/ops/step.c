@@ -39,10 +39,10 @@ static struct eco_interpreted_call interpreted(const struct eco_program *program
 static const void *stage_kernel(const struct eco_gpu_run *run, bool backward, int stage)
 {
     const int builtin = run->problem->cell->builtin;
-    const struct eco_own_code *own = ((const struct eco_gpu_plan *)run->plan->context)->cell;
+    const struct eco_own_code *own =
+        ((const struct eco_gpu_plan *)run->plan->context)->cell[backward];
     if (builtin < 0)
-        return own != NULL ? eco_own_kernel(own, backward ? run->lowered->n_forward + stage : stage)
-                           : NULL;
+        return own != NULL ? eco_own_kernel(own, stage) : NULL;
     const struct eco_cell_kernels *kernels = &run->stages->builtin[builtin];
     return (const void *)(uintptr_t)(backward ? kernels->backward[stage] : kernels->forward[stage]);
 }

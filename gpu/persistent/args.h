@@ -287,9 +287,11 @@ struct eco_persistent_job {
 
 /* What a kernel compiled for a plan may rely on, or expect. */
 struct eco_persistent_usual {
-    bool even;   /* H is even */
-    bool single; /* expected: a thread has one element, and a group 8 rows */
-    int pieces;  /* expected: most that a thread gathers; 0: unknown */
+    bool even;  /* H is even */
+    int tiles;  /* expected: of 8 rows in a group; without means 2 for even, 3 for odd numbers */
+    int rounds; /* expected: elements of a thread, 1, or 2 for more */
+    int pieces; /* expected: most that a thread gathers: 2, 4, 8, or 16 for more; 0: unknown */
+    int parts;  /* partial sums of a row's sum, if there are means */
     int k_blocks[ECO_PERSISTENT_PRODUCTS]; /* of a warp; 0: unknown */
 };
 

@@ -161,8 +161,7 @@ static bool may_be_over(const struct eco_persistent_need *need,
                sums_bytes(shape);
 }
 
-/* Partial sums of a row's sum: one for each block, or for each 32 units of it. */
-static int32_t parts_of_sums(const struct eco_persistent_shape *shape)
+int32_t eco_persistent_parts(const struct eco_persistent_shape *shape)
 {
     return shape->members * larger((1 << shape->unit_shift) / LANES, 1);
 }
@@ -171,7 +170,7 @@ int32_t eco_persistent_means(const struct eco_persistent_need *need,
                              const struct eco_persistent_shape *shape)
 {
     return need->sums * eco_persistent_row_tiles(shape) * ECO_PERSISTENT_N *
-           eco_ceil_div(parts_of_sums(shape), 4);
+           eco_ceil_div(eco_persistent_parts(shape), 4);
 }
 
 size_t eco_persistent_reset_bytes(const struct eco_persistent_need *need,
@@ -192,7 +191,7 @@ bool eco_persistent_divide_groups(const struct eco_persistent_need *need,
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups * PIECE_BYTES *
                              (size_t)eco_persistent_means(need, shape);
     shape->exchange_bytes += eco_persistent_reset_bytes(need, shape);
-    if (need->sums > 0 && parts_of_sums(shape) > ECO_PERSISTENT_MOST_PARTS)
+    if (need->sums > 0 && eco_persistent_parts(shape) > ECO_PERSISTENT_MOST_PARTS)
         return false;
     /* Only clusters can sum some of the batch rows at a time, because they store the sums
      * elsewhere. */

@@ -23,6 +23,9 @@ static inline int32_t eco_persistent_pairs(const struct eco_persistent_shape *sh
            ECO_PERSISTENT_THREADS;
 }
 
+/* Partial sums of a row's sum: one for each block, or for each 32 units of it. */
+int32_t eco_persistent_parts(const struct eco_persistent_shape *shape);
+
 /* Numbers in a scale block of product o. */
 static inline int32_t eco_persistent_bundle(const struct eco_persistent_need *need, int o,
                                             const struct eco_persistent_shape *shape)

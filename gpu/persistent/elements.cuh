@@ -141,7 +141,7 @@ ECO_DEVICE void for_elements(const struct block_context *block, FINISH finish)
 {
     const int rows = block->memory.row_tiles * ECO_PERSISTENT_N;
     int n = block->thread.n, round = 0;
-    enum { AT_ONCE = usual.single ? 1 : 2 };
+    enum { AT_ONCE = usual.rounds == 1 ? 1 : 2 };
 #pragma unroll 1
     for (; (round + AT_ONCE - 1) * DIVISION::element_rows < rows;
          round += AT_ONCE, n += AT_ONCE * DIVISION::element_rows)

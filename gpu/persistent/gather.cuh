@@ -116,12 +116,15 @@ ECO_DEVICE void gather(struct block_context *block, MEANWHILE meanwhile)
     const int all = share_of<DIVISION>(block)->gathered;
     const auto nothing = [] {};
     if constexpr (usual.pieces > 0) {
-        enum { AT_ONCE = usual.pieces < (int)MANY ? usual.pieces : (int)MANY };
+        enum {
+            AT_ONCE = usual.pieces < (int)MANY ? usual.pieces : (int)MANY,
+            THEN = usual.pieces > (int)MANY ? (int)MANY : (int)FEW /* not in a full run */
+        };
         gather_some<DIVISION, AT_ONCE, true>(block, 0, meanwhile);
 #pragma unroll 1
         for (int on = AT_ONCE * PERSISTENT_WARPS; block->warp + on < all;
-             on += AT_ONCE * PERSISTENT_WARPS)
-            gather_some<DIVISION, AT_ONCE, false>(block, on, nothing);
+             on += THEN * PERSISTENT_WARPS)
+            gather_some<DIVISION, THEN, false>(block, on, nothing);
     } else if (all <= FEW * PERSISTENT_WARPS) {
         gather_some<DIVISION, FEW, true>(block, 0, meanwhile);
     } else if (MANY > SOME && all <= SOME * PERSISTENT_WARPS) {

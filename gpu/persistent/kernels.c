@@ -162,6 +162,9 @@ static bool take_kernels(const struct ecornn_plan *plan, bool backward,
 static void compile(const struct ecornn_plan *plan, const bool wants[2])
 {
     struct eco_persistent_kernels *kernels = ((struct eco_gpu_plan *)plan->context)->persistent;
+    const struct eco_problem *problem = &plan->problem;
+    const bool has_stages =
+        problem->training && (!wants[1] || problem->saving.policy != ECO_SAVE_ALL);
     struct eco_own_text wanted[ECO_OWN_TEXTS];
     struct eco_text why[2];
     int first[3] = {0};
@@ -174,7 +177,7 @@ static void compile(const struct ecornn_plan *plan, const bool wants[2])
         first[backward + 1] = first[backward] + n;
     }
     if (first[2] > 0)
-        eco_own_codes_get(plan->device->context, wanted, first[2]);
+        eco_own_codes_get(plan->device->context, wanted, first[2], has_stages ? problem : NULL);
     for (int backward = 0; backward < 2; backward++)
         if (wants[backward])
             kernels[backward].used =

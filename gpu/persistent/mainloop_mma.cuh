@@ -76,12 +76,13 @@ ECO_DEVICE void multiply_by_shared(const struct block_context *block, const stru
     }
 }
 
-/* Multiplies `N` tiles of 8 batch rows by `COUNT` k blocks in registers, in chains of `CHAIN`.
- * Operands are fetched some k blocks ahead. There are no branches that depend on the warp. */
+/* Multiplies `N` tiles of 8 batch rows, of which `there` exist, by `COUNT` k blocks in registers,
+ * in chains of `CHAIN`. Operands are fetched some k blocks ahead. There are no branches that depend
+ * on the warp. */
 template <class DIVISION, int N, int COUNT, int CHAIN>
 ECO_DEVICE void multiply_rows(const struct block_context *block,
                               const struct fragment r[DIVISION::k_blocks][TILES], int row_tile,
-                              int sum_tile)
+                              int sum_tile, int there)
 {
     enum { MOST = K_BLOCKS_AHEAD / N, AHEAD = MOST < COUNT ? MOST : COUNT };
     enum { CHAINS = chains_of<DIVISION>(N) };
@@ -117,7 +118,7 @@ ECO_DEVICE void multiply_rows(const struct block_context *block,
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
-        for (int t = 0; t < TILES; t++)
+        for (int t = 0; t < TILES && n < there; t++)
             put_sums<DIVISION, CHAINS>(share_of<DIVISION>(block)->sums +
                                            (sum_tile + n) * DIVISION::sum_tile +
                                            t * ECO_PERSISTENT_M,
@@ -131,13 +132,19 @@ ECO_DEVICE void multiply_k_blocks(const struct block_context *block,
                                   int end)
 {
     int tile = first;
-    /* with sums over the operands all rows are multiplied at once */
-    enum { AT_ONCE = usual.single && !DIVISION::may_alias ? 1 : 2 };
+    /* With sums over the operands all rows are multiplied at once. If full runs have an even number
+     * of tiles, there is no code for a single one. */
+    enum {
+        EVEN = usual.tiles > 0 && usual.tiles % 2 == 0,
+        AT_ONCE = usual.tiles == 1 && !DIVISION::may_alias ? 1 : 2,
+        LAST = EVEN ? 0 : AT_ONCE - 1
+    };
 #pragma unroll 1
-    for (; tile + AT_ONCE <= end; tile += AT_ONCE)
-        multiply_rows<DIVISION, AT_ONCE, COUNT, CHAIN>(block, r, tile, tile - first);
-    if (AT_ONCE > 1 && tile < end)
-        multiply_rows<DIVISION, 1, COUNT, CHAIN>(block, r, tile, tile - first);
+    for (; tile + LAST < end; tile += AT_ONCE)
+        multiply_rows<DIVISION, AT_ONCE, COUNT, CHAIN>(block, r, tile, tile - first,
+                                                       EVEN ? end - tile : (int)AT_ONCE);
+    if (LAST > 0 && tile < end)
+        multiply_rows<DIVISION, 1, COUNT, CHAIN>(block, r, tile, tile - first, 1);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_MMA_CUH */

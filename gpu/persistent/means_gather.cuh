@@ -145,13 +145,11 @@ template <int STAGE, class DIVISION> struct received_sums {
     }
 };
 
-/* Log2 of the lanes that read all partial sums of an item. */
-template <class DIVISION> ECO_DEVICE int readers_log2(const sums_of_blocks<DIVISION> &sums)
+/* Log2 of the lanes that read all partial sums of an item, four each. */
+ECO_DEVICE constexpr int readers_log2(int parts)
 {
     enum { FOUR = 2, EIGHT = 3, ALL = 5 };
-    return sums.vectors <= 1 << FOUR    ? (int)FOUR
-           : sums.vectors <= 1 << EIGHT ? (int)EIGHT
-                                        : (int)ALL;
+    return parts <= 4 << FOUR ? (int)FOUR : parts <= 4 << EIGHT ? (int)EIGHT : (int)ALL;
 }
 
 /* Gathers `AT_ONCE` items of a thread. */
@@ -189,7 +187,7 @@ template <int STAGE, class DIVISION> ECO_DEVICE void gather_means(struct block_c
 {
     enum { ITEMS = means_of::items(STAGE), FIRST = means_of::sent(STAGE) };
     const sums_of_blocks<DIVISION> sums(block);
-    const int lanes_log2 = readers_log2(sums), items = ITEMS * sums.rows,
+    const int lanes_log2 = readers_log2(sums.parts), items = ITEMS * sums.rows,
               round = PERSISTENT_THREADS >> lanes_log2;
     const uint4 *const from =
         (const uint4 *)sent_sums<DIVISION>(block) + FIRST * sums.rows * sums.vectors;
@@ -199,10 +197,17 @@ template <int STAGE, class DIVISION> ECO_DEVICE void gather_means(struct block_c
         for (int first = 0; first < items; first += AT_ONCE * round)
             gather_items<STAGE, DIVISION, AT_ONCE>(block, sums, lanes_log2, from, first);
     };
-    if (items <= round)
+    if constexpr (usual.tiles > 0 && usual.parts > 0) {
+        enum {
+            ALL = ITEMS * usual.tiles * ECO_PERSISTENT_N,
+            AT_ONCE = ALL <= PERSISTENT_THREADS >> readers_log2(usual.parts) ? 1 : 2
+        };
+        gather(count<AT_ONCE>());
+    } else if (items <= round) {
         gather(count<1>());
-    else
+    } else {
         gather(count<2>());
+    }
     __syncthreads();
 }
 

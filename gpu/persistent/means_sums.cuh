@@ -27,7 +27,7 @@ template <class DIVISION> struct sums_of_blocks {
 
     __device__ __forceinline__ sums_of_blocks(const struct block_context *block)
     {
-        parts = block->call->shape.members * OF_BLOCK;
+        parts = usual.parts > 0 ? usual.parts : block->call->shape.members * OF_BLOCK;
         vectors = (parts + 3) / 4;
         rows = block->memory.row_tiles * ECO_PERSISTENT_N;
     }

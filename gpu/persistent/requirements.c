@@ -325,7 +325,7 @@ uint64_t eco_persistent_kept(const struct eco_problem *problem, const struct eco
     return kept;
 }
 
-/* Pieces that a thread of a full run gathers at once: 2, 4 or 8. */
+/* Pieces that a thread of a full run gathers: up to 2, 4 or 8, or 16 for more. */
 static int pieces_of(const struct eco_persistent_need *need,
                      const struct eco_persistent_shape *shape)
 {
@@ -334,7 +334,7 @@ static int pieces_of(const struct eco_persistent_need *need,
         if (shape->product[o].slice > most)
             most = shape->product[o].slice;
     const int32_t each = eco_ceil_div(most * eco_persistent_row_tiles(shape), ECO_PERSISTENT_WARPS);
-    return each <= 2 ? 2 : each <= 4 ? 4 : 8;
+    return each <= 2 ? 2 : each <= 4 ? 4 : each <= 8 ? 8 : 16;
 }
 
 struct eco_persistent_usual eco_persistent_usual(const struct eco_problem *problem,
@@ -349,7 +349,11 @@ struct eco_persistent_usual eco_persistent_usual(const struct eco_problem *probl
             usual.k_blocks[o] = shape.product[o].k_blocks;
     need.rows = problem->N;
     if (eco_persistent_divide(&need, place, &shape)) {
-        usual.single = eco_persistent_row_tiles(&shape) == 1 && rounds_of(&shape) == 1;
+        const int tiles = eco_persistent_row_tiles(&shape);
+        const bool means = problem->cell->lowered.has_means;
+        usual.tiles = means || tiles == 1 ? tiles : 2 + tiles % 2; /* plans share texts */
+        usual.rounds = rounds_of(&shape) > 1 ? 2 : 1;
+        usual.parts = means ? eco_persistent_parts(&shape) : 0; /* other rows have as many */
         usual.pieces = pieces_of(&need, &shape);
     }
     return usual;

@@ -18,8 +18,9 @@ static void print(const void *what, struct eco_text *text)
             .has_means) /* blocks wait for its text several times in a step */
         eco_text_add(text, "#define CELL_WITHOUT_BRANCHES 1\n");
     const struct eco_persistent_usual *usual = &contents->usual;
-    eco_text_add(text, "#define PERSISTENT_USUAL {%d, %d, %d, {%d, %d}}\n", usual->even,
-                 usual->single, usual->pieces, usual->k_blocks[0], usual->k_blocks[1]);
+    eco_text_add(text, "#define PERSISTENT_USUAL {%d, %d, %d, %d, %d, {%d, %d}}\n", usual->even,
+                 usual->tiles, usual->rounds, usual->pieces, usual->parts, usual->k_blocks[0],
+                 usual->k_blocks[1]);
     eco_text_add(text, "#define PERSISTENT_BACKWARD %d\n#include \"gpu/persistent/kernels.cuh\"\n",
                  contents->backward);
     char name[ECO_KERNEL_NAME];

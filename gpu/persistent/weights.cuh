@@ -189,15 +189,15 @@ template <class DIVISION, int IN_TURN, class USE>
 ECO_DEVICE void load_k_blocks(const struct k_blocks_of_r<DIVISION> *k_blocks, USE use)
 {
     const auto at = [](int i) { return IN_TURN > 0 ? i % IN_TURN : i; };
+    enum { AHEAD = loading<DIVISION>::AHEAD };
 #pragma unroll 1
-    for (int i = 0; i < loading<DIVISION>::AHEAD; i++)
-        request_k_block<DIVISION>(k_blocks, i, at(i));
-#pragma unroll 1
-    for (int i = 0; i < k_blocks->n; i++) {
-        cp_async_wait<loading<DIVISION>::AHEAD - 1>();
-        use(i, k_blocks->place + at(i) * loading<DIVISION>::SLOTS * RAW * WARP);
-        request_k_block<DIVISION>(k_blocks, i + loading<DIVISION>::AHEAD,
-                                  at(i + loading<DIVISION>::AHEAD));
+    for (int asked = 0; asked < k_blocks->n + AHEAD; asked++) {
+        const int i = asked - AHEAD;
+        if (i >= 0) {
+            cp_async_wait<AHEAD - 1>();
+            use(i, k_blocks->place + at(i) * loading<DIVISION>::SLOTS * RAW * WARP);
+        }
+        request_k_block<DIVISION>(k_blocks, asked, at(asked));
     }
     cp_async_wait_all();
 }
@@ -293,20 +293,20 @@ ECO_DEVICE void read_weights_in_registers(const struct block_context *block,
                      loading<DIVISION>::AHEAD;
     const int some = room < DIVISION::k_blocks ? room : DIVISION::k_blocks; /* at a time */
     const int place = block->warp * some * loading<DIVISION>::SLOTS * RAW * WARP + block->lane;
-    int at = some; /* k block in hand of those */
+#pragma unroll 1
+    for (int first = 0; first < DIVISION::k_blocks; first += some) {
+        const int left = product_of<DIVISION>(block)->k_blocks - first;
+        const struct k_blocks_of_r<DIVISION> k_blocks = {
+            block, &rows, first, min(some, left), place
+        };
+        load_fragments<DIVISION>(&k_blocks, scale_of_r(&block->scales));
 #pragma unroll
-    for (int i = 0; i < DIVISION::k_blocks; i++, at++) {
-        if (i % loading<DIVISION>::AHEAD == 0 && at == some) {
-            const int left = product_of<DIVISION>(block)->k_blocks - i;
-            const struct k_blocks_of_r<DIVISION> k_blocks = {
-                block, &rows, i, min(some, left), place
-            };
-            load_fragments<DIVISION>(&k_blocks, scale_of_r(&block->scales));
-            at = 0;
-        }
+        for (int i = 0; i < DIVISION::k_blocks; i++)
+            if (i >= first && i < first + some)
 #pragma unroll
-        for (int t = 0; t < DIVISION::wide; t++)
-            r[i][t] = loaded_fragment(place + (at * DIVISION::wide + t) * 2 * WARP);
+                for (int t = 0; t < DIVISION::wide; t++)
+                    r[i][t] =
+                        loaded_fragment(place + ((i - first) * DIVISION::wide + t) * 2 * WARP);
     }
 }
 

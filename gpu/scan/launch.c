@@ -247,7 +247,8 @@ void eco_scan_prepare(const struct ecornn_plan *plan)
         const struct eco_scan_source source = {problem, way};
         wanted[way].text = eco_scan_text(&source);
     }
-    eco_own_codes_get(plan->device->context, wanted, n);
+    eco_own_codes_get(plan->device->context, wanted, n,
+                      problem->training && problem->saving.policy != ECO_SAVE_ALL ? problem : NULL);
     own->scan.used = wanted[0].code != NULL && wanted[n - 1].code != NULL;
     for (int way = 0; way < n && own->scan.used; way++)
         own->scan.kernel[way] = eco_own_kernel(wanted[way].code, 0);

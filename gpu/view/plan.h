@@ -141,7 +141,7 @@ enum { ECO_REPLAY_STREAM = 2 };
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
     const struct eco_own_code
-        *cell;     /* code of algorithm step; NULL: built in, unused or interpreted */
+        *cell[2];  /* code of algorithm step; NULL: built in, unused or interpreted */
     char why[256]; /* why it is interpreted */
     struct eco_persistent_kernels persistent[2]; /* [forward, backward] */
     struct eco_fused_kernels fused;

@@ -87,17 +87,19 @@ static bool contains(const struct eco_code *code, const char *name)
     return false;
 }
 
-static void check_kernels(const struct ecornn_cell *cell, const struct eco_code *code)
+static void check_kernels(const struct ecornn_cell *cell, bool backward,
+                          const struct eco_code *code)
 {
     const struct eco_lowered *lowered = &cell->lowered;
     char name[ECO_KERNEL_NAME];
     ck_assert_uint_gt(code->bytes, 4);
     ck_assert(memcmp(code->data, "\177ELF", 4) == 0);
-    for (int k = 0; k < lowered->n_forward + lowered->n_backward; k++) {
-        const bool backward = k >= lowered->n_forward;
-        eco_cell_kernel_name(cell, backward, backward ? k - lowered->n_forward : k, name);
+    for (int k = 0; k < (backward ? lowered->n_backward : lowered->n_forward); k++) {
+        eco_cell_kernel_name(cell, backward, k, name);
         ck_assert_msg(contains(code, name), "no %s", name);
     }
+    eco_cell_kernel_name(cell, !backward, 0, name);
+    ck_assert_msg(!contains(code, name), "%s is of the other direction", name);
 }
 
 /* Counts the texts that were compiled; each second text has resets. */
@@ -107,9 +109,11 @@ static void compile(const struct ecornn_cell *cell, ecornn_type type, int a)
 {
     const struct eco_problem problem = {
         .cell = cell, .type = type, .resets = number_of_texts++ % 2};
-    struct eco_code code = compile_text(eco_cell_text(&problem), architecture[a]);
-    check_kernels(cell, &code);
-    eco_free(code.data);
+    for (int way = 0; way < 2; way++) {
+        struct eco_code code = compile_text(eco_cell_text(&problem, way), architecture[a]);
+        check_kernels(cell, way, &code);
+        eco_free(code.data);
+    }
 }
 
 /* Some types and kernels are compiled only for one cell in four, except by tests_all(). */
@@ -139,13 +143,17 @@ static void compile_persistent(const struct ecornn_cell *cell, int kind, int num
                              : kind == ECO_F16_IN_F16 ? ECORNN_F16
                                                       : ECORNN_F32;
     const struct eco_problem problem = {.cell = cell, .type = type, .resets = number / 2 % 2};
-    char *text = eco_persistent_text(&(struct eco_persistent_source){
-        .problem = &problem,
-        .kind = &eco_persistent_kinds[kind],
-        .backward = number % 2,
-        .place = place,
-        .kept = number % 2,
-        .usual = {.even = number % 2, .single = place % 2, .pieces = place % 3 * 2}});
+    char *text = eco_persistent_text(
+        &(struct eco_persistent_source){.problem = &problem,
+                                        .kind = &eco_persistent_kinds[kind],
+                                        .backward = number % 2,
+                                        .place = place,
+                                        .kept = number % 2,
+                                        .usual = {.even = number % 2,
+                                                  .tiles = place % 4,
+                                                  .rounds = number % 2 ? 1 : place % 4,
+                                                  .pieces = place % 3 * 8,
+                                                  .parts = place % 4 ? 16 : 0}});
     const bool wgmma = eco_persistent_mainloop_of(place) == ECO_PERSISTENT_WGMMA;
     struct eco_code code = compile_text(text, target_of(wgmma ? 0 : kind + place));
     char name[ECO_KERNEL_NAME];
