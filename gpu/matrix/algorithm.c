@@ -51,13 +51,18 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* Does the device have the shared memory that training by chunks needs, with keys of x? */
 static bool goes_by_chunks(const struct eco_problem *problem, const struct eco_caps *caps)
 {
+    const struct eco_matrix_rule *const rule = &problem->cell->rule;
+    const bool gated = rule->decay >= 0 && problem->cell->recipe.kind[rule->decay] == ECO_KIND_KEY;
     const struct eco_gpu_matrix_shape shape = {
         .keys = eco_gpu_matrix_padded_key(problem->key),
-        .planes = problem->type == ECORNN_BF16 ? 1 : ECO_GPU_MATRIX_PLANES,
-        .reads = true};
+        .planes = problem->type == ECORNN_BF16 && !gated ? 1 : ECO_GPU_MATRIX_PLANES,
+        .reads = true,
+        .others = rule->other >= 0,
+        .gated = gated};
     return eco_gpu_matrix_chunks(problem) &&
            (!problem->training ||
             (caps->gpu.version >= 80 &&
+             eco_gpu_matrix_chunk_room(shape).bytes <= caps->gpu.block_bytes &&
              eco_gpu_matrix_gradients_room(shape).bytes <= caps->gpu.block_bytes));
 }
 

@@ -117,6 +117,7 @@ struct eco_gpu_matrix_call {
     bool same_key;   /* what is read is the key, too */
     bool whole;      /* chunks: K is 64 or 128, V a multiple of 64, rows are aligned */
     bool retry;      /* of steps: columns where chunks gave up */
+    bool of_other;   /* gradients of chunks: those of OTHER, and what it adds to the others */
     /* the text */
     int32_t nodes, node_values;         /* and the reals of their values */
     int32_t values;                     /* with what is carried; gradients follow */
@@ -151,6 +152,7 @@ struct eco_gpu_matrix_call {
     int32_t *retries;        /* [N,heads,blocks of CHUNK_COLUMNS] */
     void *chunk_gradients;   /* backward: of S after each chunk [N,heads,chunks of the slab,K,V] */
     void *o, *dout, *dvalue; /* [slots,V] */
+    void *du;                /* likewise: with `other`, by chunks; else dvalue */
     void *dterm[ECO_GPU_MATRIX_TERMS]; /* [partials,slots,width], but of VALUE */
     void *room;                        /* backward: S after each step of a chunk, of each block of
                                           threads [chunk,columns,threads] */
@@ -164,7 +166,7 @@ struct eco_gpu_matrix_kernels {
         *decode[2][3]; /* [decay by rows][reads: not, u, u in a u^T] */
     /* [keys: 64, 128][planes of a key: 1, 3] */
     const void *pairs[2][2], *chunks[2][2], *chunks_back[2][2], *gradients[2][2];
-    const void *gated_pairs[2]; /* [keys] */
+    const void *gated_pairs[2], *gated_gradients[2]; /* [keys] */
 };
 extern const struct eco_gpu_matrix_kernels eco_gpu_matrix_f32, eco_gpu_matrix_f64,
     eco_gpu_matrix_bf16, eco_gpu_matrix_f16;

@@ -152,6 +152,19 @@ ECO_DEVICE void load_chunk(const call_t &call, const chunk_block<KEYS> &own,
         own.number[0][i] = numbers_at(call, chunk, 0)[i];
 }
 
+/* S, or its gradient, times all gates of a chunk. */
+template <int COUNT, int KEYS>
+ECO_DEVICE void decay_state(const call_t &call, const chunk_block<KEYS> &own,
+                            const chunk_place &chunk, typename chunk_block<KEYS>::state &S)
+{
+    const bool gated = COUNT > 1 && call.gates_keys;
+    const float same = own.number[AFTER][STEPS - 1];
+    each_pair(S, own.row, own.column, [&](int i, int, float &x, float &y) {
+        const float all = gated ? call.chunk_decay[chunk.at * ECO_GPU_MATRIX_CHUNK_KEYS + i] : same;
+        x *= all, y *= all;
+    });
+}
+
 /* One chunk: o, and S after it. */
 template <int KEYS, int COUNT>
 ECO_DEVICE bool chunk_forward(const call_t &call, const chunk_block<KEYS> &own,
@@ -173,11 +186,7 @@ ECO_DEVICE bool chunk_forward(const call_t &call, const chunk_block<KEYS> &own,
     __syncthreads();
     if (!gated)
         store_planes(own.d, d, own.tiles.row, own.tiles.column, own.number[TO_END]);
-    each_pair(S, own.row, own.column, [&](int i, int, float &x, float &y) {
-        const float all = gated ? call.chunk_decay[chunk.at * ECO_GPU_MATRIX_CHUNK_KEYS + i]
-                                : own.number[AFTER][STEPS - 1];
-        x *= all, y *= all;
-    });
+    decay_state<COUNT>(call, own, chunk, S);
     __syncthreads();
     add_to_state<COUNT>(own, S, own.key, own.d);
     if (others)

@@ -5,8 +5,8 @@
  *     e = solved' (asked' dout + ratio_64s k_s G)
  *     G <- G_64 G + sum of G_t q_t dout_t' + sum of scale_t G_(t-1) b_t e_t'
  *
- * e is the gradient of d, and so of v.  G of each chunk is left in memory, so that the gradients of
- * keys and numbers of all chunks can be computed at once (chunk_gradients.cuh).
+ * e is the gradient of d, and so of v; with `other`, of u, to whose pairs and key it belongs, and v
+ * has asked' dout + ratio_64s k_s G + heard' e.  G of each chunk is left for chunk_gradients.cuh.
  *
  * A block that gives up leaves G after its last chunk, from which its head goes by steps.
  */
@@ -28,26 +28,49 @@ ECO_DEVICE row_cursor slots_of(const call_t &call, const chunk_place &chunk, con
     return rows_from(call, array, call.part[0], width, chunk, 0);
 }
 
-/* e of the steps of a chunk, dout being in planes; it is stored, too. */
+/* The gradient of what a key is times: from G, and from dout, which is in planes, by pairs. */
+template <int COUNT, int KEYS>
+ECO_DEVICE void gather_back(const chunk_block<KEYS> &own, unsigned key, const void *asked,
+                            planes_sums<2, 2> &x)
+{
+    const warp_tiles &at = own.tiles;
+    clear_sums(x);
+    add_product<COUNT, PLANES, false, false>(x, {key, own.key.row_bytes, own.key.plane_bytes},
+                                             at.row, own.S, at.column, {0, KEYS});
+    scale_steps(x, at.row, own.number[TO_END]);
+    add_lower<true>(own, asked, own.d, x, false);
+}
+
+/* e of the steps of a chunk, which is stored, too.  With `other` it is that of u; v has its own. */
 template <int KEYS, int COUNT>
 ECO_DEVICE bool solve_back(const call_t &call, const chunk_block<KEYS> &own,
                            const chunk_place &chunk, planes_sums<2, 2> &e)
 {
-    const warp_tiles &at = own.tiles;
+    const bool others = COUNT > 1 && has_term(call, ECO_GPU_MATRIX_OTHER);
+    const planes to = {others ? own.u.at : own.d.at, own.d.row_bytes, own.d.plane_bytes};
     bool large = false;
-    clear_sums(e);
-    add_product<COUNT, PLANES, false, false>(e, own.key, at.row, own.S, at.column, {0, KEYS});
-    scale_steps(e, at.row, own.number[TO_END]);
-    add_lower<true>(own, lower_of(call, call.asked, chunk), own.d, e, false);
+    const auto see = [&](int, int, float &x, float &y) {
+        large = large || is_large(x) || is_large(y);
+    };
+    gather_back<COUNT>(own, others ? own.other.at : own.key.at,
+                       lower_of(call, others ? call.asked_other : call.asked, chunk), e);
     __syncthreads();
     if (has_term(call, ECO_GPU_MATRIX_READ)) {
-        large = store_steps(own, own.d, e);
-        add_lower<true>(own, lower_of(call, call.solved, chunk), own.d, e, true);
+        large = store_steps(own, to, e);
+        add_lower<true>(own, lower_of(call, call.solved, chunk), to, e, true);
         __syncthreads();
     }
-    each_pair(e, at.row, at.column,
-              [&](int, int, float &x, float &y) { large = large || is_large(x) || is_large(y); });
-    store_step_columns<float>(call, own, chunk, slots_of(call, chunk, call.dvalue, call.V), e);
+    each_pair(e, own.tiles.row, own.tiles.column, see);
+    store_step_columns<float>(call, own, chunk, slots_of(call, chunk, call.du, call.V), e);
+    if (!others)
+        return large;
+    planes_sums<2, 2> dv;
+    large |= store_steps(own, to, e);
+    gather_back<COUNT>(own, own.key.at, lower_of(call, call.asked, chunk), dv);
+    add_lower<true>(own, lower_of(call, call.heard, chunk), to, dv, false);
+    each_pair(dv, own.tiles.row, own.tiles.column, see);
+    store_step_columns<float>(call, own, chunk, slots_of(call, chunk, call.dvalue, call.V), dv);
+    __syncthreads();
     return large;
 }
 
@@ -67,6 +90,7 @@ template <int KEYS, int COUNT>
 ECO_DEVICE bool chunk_backward(const call_t &call, const chunk_block<KEYS> &own,
                                const chunk_place &chunk, typename chunk_block<KEYS>::state &G)
 {
+    const bool others = COUNT > 1 && has_term(call, ECO_GPU_MATRIX_OTHER);
     bool large = call.chunk_large[chunk.at] != 0;
     planes_sums<2, 2> dout, e;
     load_chunk<KEYS, COUNT>(call, own, chunk);
@@ -77,13 +101,13 @@ ECO_DEVICE bool chunk_backward(const call_t &call, const chunk_block<KEYS> &own,
     cp_async_wait_all();
     __syncthreads();
     large |= solve_back<KEYS, COUNT>(call, own, chunk, e);
-    const float all = own.number[AFTER][STEPS - 1];
-    each_pair(G, own.row, own.column, [&](int, int, float &x, float &y) { x *= all, y *= all; });
+    decay_state<COUNT>(call, own, chunk, G);
     load_step_columns<float>(call, own, chunk, slots_of(call, chunk, call.dout, call.V),
                              dout); /* again: there are too few registers */
     add_outer<KEYS, COUNT>(own, G, own.query, dout, own.number[AFTER]);
     if (has_term(call, ECO_GPU_MATRIX_READ)) {
-        scale_steps(e, own.tiles.row, own.number[SCALE]);
+        if (!others)
+            scale_steps(e, own.tiles.row, own.number[SCALE]);
         add_outer<KEYS, COUNT>(own, G, own.read, e, own.number[BEFORE]);
     }
     return large;

@@ -313,11 +313,13 @@ ECO_DEVICE void add_lower(const chunk_block<KEYS> &own, const void *lower, const
 {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
+        const int tile = own.tiles.tile[i];
         planes_sums<1, 2> sum;
         clear_sums(sum);
         if (!from_0)
             copy_sums(sum, 0, x, i);
-        multiply_lower<PLANES, TURNED>(sum, lower, own.tiles.tile[i], from, own.tiles.column);
+        multiply_lower<PLANES, TURNED>(sum, lower, tile, from, own.tiles.column,
+                                       {TURNED ? tile : 0, TURNED ? STEPS / FRAGMENT : tile + 1});
         copy_sums(x, i, sum, 0);
     }
 }

@@ -16,11 +16,12 @@
 #include "gpu/matrix/chunk_back.cuh"
 
 /* What a warp has of the sums over columns: rows of its tiles, and a quarter of the keys. */
-template <int KEYS> struct sums_of_gradients {
+template <int KEYS, bool GATED = false> struct sums_of_gradients {
+    enum { PARTS = GATED ? 2 * chunk_block<KEYS>::TALL : 1 };
     typedef planes_sums<2, KEYS / 4 / GROUP_SIZE> keys;
     keys dquery, dread, dkey;         /* without what comes from pairs */
     planes_sums<2, 2> dasked, dheard; /* of pairs without their ratios and scales */
-    float all;                        /* a thread's part of the product of S and G */
+    float all[PARTS];                 /* a thread's parts of the products of rows of S and G */
 };
 
 /* Products of rows, in parts by columns of warps. */
@@ -325,9 +326,9 @@ ECO_DEVICE bool finish_chunk(const call_t &call, const chunk_place &chunk,
     load_key_planes<COUNT, KEYS>(call, ECO_GPU_MATRIX_QUERY, false, chunk, share.pairs.query);
     load_key_planes<COUNT, KEYS>(call, ECO_GPU_MATRIX_KEY, false, chunk, share.pairs.key);
     load_numbers(call, chunk, share.pairs, false);
-    sum.all = lanes_sum(sum.all);
+    sum.all[0] = lanes_sum(sum.all[0]);
     if (t % WARP == 0)
-        share.all[t / WARP] = sum.all;
+        share.all[t / WARP] = sum.all[0];
     cp_async_wait_all();
     __syncthreads();
     ratios(call, chunk, share.pairs, true);

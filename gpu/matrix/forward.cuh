@@ -188,18 +188,17 @@ ECO_DEVICE bool retries_at(const call_t &call, const place_in_state &at)
 }
 
 /* Lane c gets the sum of column c over the lanes: in each exchange a lane gives half of its columns
- * away. */
-ECO_DEVICE real sum_by_exchange(real x[COLUMNS], int32_t lane)
+ * away.  In a loop over halves, columns would be in local memory. */
+template <int HALF = WARP / 2> ECO_DEVICE real sum_by_exchange(real x[COLUMNS], int32_t lane)
 {
+    const bool upper = (lane & HALF) != 0;
 #pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2) {
-        const bool upper = (lane & half) != 0;
-#pragma unroll
-        for (int c = 0; c < half; c++) {
-            const real given = upper ? x[c] : x[c + half], kept = upper ? x[c + half] : x[c];
-            x[c] = kept + __shfl_xor_sync(~0u, given, half);
-        }
+    for (int c = 0; c < HALF; c++) {
+        const real given = upper ? x[c] : x[c + HALF], kept = upper ? x[c + HALF] : x[c];
+        x[c] = kept + __shfl_xor_sync(~0u, given, HALF);
     }
+    if constexpr (HALF > 1)
+        return sum_by_exchange<HALF / 2>(x, lane);
     return x[0];
 }
 

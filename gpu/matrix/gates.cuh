@@ -72,6 +72,27 @@ ECO_DEVICE bool load_key_floats(const call_t &call, int k, const chunk_place &ch
     return large;
 }
 
+/* Numbers of steps, and rows; the key may be `other`. */
+template <int KEYS>
+ECO_DEVICE bool load_gated_rows(const call_t &call, const chunk_place &chunk,
+                                const gates_share &share, int key)
+{
+    static const int terms[] = {ECO_GPU_MATRIX_QUERY, ECO_GPU_MATRIX_KEY, ECO_GPU_MATRIX_DECAY,
+                                ECO_GPU_MATRIX_READ}; /* as rows are in memory */
+    bool large = load_numbers(call, chunk, share.pairs, true);
+    __syncthreads();
+#pragma unroll 1
+    for (int k = 0; k < (share.reads ? 4 : 3); k++) {
+        const bool gates = terms[k] == ECO_GPU_MATRIX_DECAY;
+        large |=
+            load_key_floats<KEYS>(call, terms[k] == ECO_GPU_MATRIX_KEY ? key : terms[k], chunk,
+                                  share.query + k * STEPS * KEYS,
+                                  {gates ? 1.f : 0.f, gates ? share.pairs.kept : nullptr, false});
+    }
+    __syncthreads();
+    return large;
+}
+
 /* A number of a row times gates, in memory. */
 ECO_DEVICE void store_gated(const call_t &call, const chunk_place &chunk, int k, int t, int i,
                             float x)
@@ -269,17 +290,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS, 1)
     const chunk_place chunk = chunk_of_block(call);
     const gates_share share = gates_share_of<KEYS>(call);
     const bool others = has_term(call, ECO_GPU_MATRIX_OTHER);
-    bool large = load_numbers(call, chunk, share.pairs, true);
-    __syncthreads();
-    large |=
-        load_key_floats<KEYS>(call, ECO_GPU_MATRIX_QUERY, chunk, share.query, {0, nullptr, false});
-    large |= load_key_floats<KEYS>(call, ECO_GPU_MATRIX_KEY, chunk, share.key, {0, nullptr, false});
-    large |= load_key_floats<KEYS>(call, ECO_GPU_MATRIX_DECAY, chunk, share.decay,
-                                   {1, share.pairs.kept, false});
-    if (share.reads)
-        large |= load_key_floats<KEYS>(call, ECO_GPU_MATRIX_READ, chunk, share.read,
-                                       {0, nullptr, false});
-    __syncthreads();
+    bool large = load_gated_rows<KEYS>(call, chunk, share, ECO_GPU_MATRIX_KEY);
     large |= store_gated_readers<KEYS>(call, chunk, share);
     large |= store_gated_keys<KEYS>(call, chunk, share, ECO_GPU_MATRIX_KEY);
     large |= meet_key<KEYS>(share, !others);

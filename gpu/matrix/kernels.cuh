@@ -20,7 +20,7 @@
 #define CHUNKS(kernel)                                                                             \
     {                                                                                              \
     }
-#define GATED(kernel) CHUNKS(kernel)
+#define GATED(kernel, ...) CHUNKS(kernel)
 #else
 #define CHUNKS(kernel)                                                                             \
     {                                                                                              \
@@ -29,9 +29,9 @@
             (const void *)kernel<128, 1>, (const void *)kernel<128, PLANES>                        \
         }                                                                                          \
     }
-#define GATED(kernel)                                                                              \
+#define GATED(kernel, ...) /* with further parameters */                                           \
     {                                                                                              \
-        (const void *)kernel<64>, (const void *)kernel<128>                                        \
+        (const void *)kernel<64 __VA_ARGS__>, (const void *)kernel<128 __VA_ARGS__>                \
     }
 #endif
 #define MATRIX_KERNELS                                                                             \
@@ -42,7 +42,7 @@
             {READINGS(steps_backward, false), READINGS(steps_backward, true)},                     \
             {READINGS(decode_step, false), READINGS(decode_step, true)}, CHUNKS(pairs_of_chunks),  \
             CHUNKS(chunks_forward), CHUNKS(chunks_backward), CHUNKS(gradients_of_chunks),          \
-            GATED(gated_pairs_of_chunks)                                                           \
+            GATED(gated_pairs_of_chunks, ), GATED(gradients_of_chunks, , PLANES, true)             \
     }
 
 #endif /* ECO_GPU_MATRIX_KERNELS_CUH */

@@ -282,12 +282,13 @@ ECO_DEVICE void load_lower(uint4 (&a)[1][PLANES], const void *lower, int i, int 
     }
 }
 
-/* d += a b, of 16 rows from 16 i on, b being [64, ...]; TURNED: the triangle is a's transpose. */
+/* d += a b, of 16 rows from 16 i on, b being [64, ...]; TURNED: the triangle is a's transpose.  The
+ * range is one of fragments. */
 template <int B, bool TURNED, int WIDE>
 ECO_DEVICE void multiply_lower(planes_sums<1, WIDE> &d, const void *lower, int i, const planes &b,
-                               int n)
+                               int n, range of)
 {
-    const int first = TURNED ? i : 0, last = TURNED ? ECO_GPU_MATRIX_CHUNK_STEPS / FRAGMENT - 1 : i;
+    const int first = of.first, last = of.end - 1;
     const unsigned right = right_of<false>(b, n);
     apart<1, WIDE> sum;
     uint4 next[1][PLANES];

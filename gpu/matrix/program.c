@@ -182,7 +182,12 @@ static bool is_small(const struct eco_gpu_matrix_call *call, int s)
 /* Can the run go back by chunks? */
 static bool goes_back(const struct eco_gpu_matrix_call *call)
 {
-    return call->by_chunks && call->training && !call->gates_keys;
+    return call->by_chunks && call->training;
+}
+
+static bool others(const struct eco_gpu_matrix_call *call)
+{
+    return call->term[ECO_GPU_MATRIX_OTHER].node >= 0;
 }
 
 static bool is_key(int k)
@@ -205,7 +210,7 @@ static size_t slot_numbers(const struct eco_gpu_matrix_call *call)
     }
     for (int s = 0; s < call->states; s++)
         numbers += is_small(call, s) ? (size_t)call->width[s] : 0;
-    return numbers + (call->training ? 2 * V : 0);
+    return numbers + (call->training ? 2 * V : 0) + (goes_back(call) && others(call) ? V : 0);
 }
 
 /* Bytes of pairs and numbers of a chunk's steps. */
@@ -251,7 +256,7 @@ bool eco_gpu_matrix_chunks(const struct eco_problem *problem)
         problem->row_invariant)
         return false;
     /* steps back have more rooms for S if chunks are shorter */
-    return !problem->training || (!by_row && rule->other < 0);
+    return !problem->training || rule->other < 0 || (by_row && rule->scale < 0);
 }
 
 void eco_gpu_matrix_begin(struct eco_gpu_matrix_call *call, const struct eco_layout *layout)
@@ -317,7 +322,9 @@ static void take_backward(struct eco_gpu_matrix_call *call, struct arena *arena,
     const size_t V = (size_t)call->V, threads = (size_t)(call->K + 31) / 32 * 32,
                  heads = (size_t)call->args.N * (size_t)call->heads;
     call->dout = take(arena, slots, V);
-    call->dvalue = take(arena, slots, V);
+    call->dvalue = call->du = take(arena, slots, V);
+    if (goes_back(call) && others(call))
+        call->du = take(arena, slots, V);
     for (int k = 0; k < ECO_GPU_MATRIX_VALUE; k++)
         if (call->term[k].node >= 0)
             call->dterm[k] =

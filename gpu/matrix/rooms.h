@@ -17,6 +17,7 @@
 struct eco_gpu_matrix_shape {
     unsigned keys, planes;    /* of a row of a key: 64 or 128 numbers, 1 or 3 planes */
     bool reads, same, others; /* the rule's READ, whether it is its KEY, and its OTHER */
+    bool gated;               /* for the bytes of gradients: has the rule gates of rows? */
 };
 
 enum {
@@ -26,6 +27,9 @@ enum {
     ECO_GPU_MATRIX_COLUMN_BYTES =
         ECO_GPU_MATRIX_CHUNK_COLUMNS * ECO_GPU_MATRIX_PLANES * 2 /* a row */
 };
+
+/* Numbers of gate_gradients.cuh beside those of gates.cuh. */
+#define ECO_GPU_MATRIX_GATE_FLOATS(keys) (2048 + 16 * (keys) + ECO_GPU_MATRIX_CHUNK_STEPS)
 
 /* Numbers of a row of a key: kernels are compiled for 64 and 128. */
 ECO_GPU_MATRIX_ROOM unsigned eco_gpu_matrix_padded_key(int32_t key)
@@ -110,10 +114,10 @@ eco_gpu_matrix_chunk_room(struct eco_gpu_matrix_shape shape)
 }
 
 /* gradients_of_chunks: numbers of steps; then, while it sums over columns, S to `rows`, G having
- * the room of dout and e; and then keys, and what pairs meet. */
+ * the room of dout and e; and then keys, and what pairs meet, or what gate_gradients.cuh has. */
 struct eco_gpu_matrix_gradients_room {
     unsigned number, dafter, all, dot, decay, kept;
-    unsigned S, d, dout, e, rows;
+    unsigned S, d, u, dout, e, rows;
     unsigned query, key, read, weighed, asked, heard, heard_too, bytes;
 };
 
@@ -134,7 +138,8 @@ eco_gpu_matrix_gradients_room(struct eco_gpu_matrix_shape shape)
     room.d = room.S + shape.keys * ECO_GPU_MATRIX_COLUMN_BYTES;
     room.dout = room.d + OF_STEPS;
     room.e = room.dout + OF_STEPS;
-    room.rows = room.e + OF_STEPS;
+    room.u = room.e + (shape.others ? OF_STEPS : 0);
+    room.rows = room.u + OF_STEPS;
     const unsigned columns = room.rows + (shape.reads ? tile : 0);
 
     room.key = room.query + tile;
@@ -144,6 +149,9 @@ eco_gpu_matrix_gradients_room(struct eco_gpu_matrix_shape shape)
     room.heard = room.asked + ECO_GPU_MATRIX_PAIRS_BYTES;
     room.heard_too = room.heard + ECO_GPU_MATRIX_PAIRS_BYTES;
     room.bytes = room.heard_too + ECO_GPU_MATRIX_PAIRS_BYTES;
+    if (shape.gated)
+        room.bytes = eco_gpu_matrix_gates_room(shape).bytes +
+                     ECO_GPU_MATRIX_GATE_FLOATS(shape.keys) * sizeof(float);
     room.bytes = room.bytes > columns ? room.bytes : columns;
     return room;
 }

@@ -173,7 +173,8 @@ static struct eco_gpu_matrix_shape shape_of(const struct run *run)
                                          .planes = (unsigned)planes_of(run),
                                          .reads = has_term(run, ECO_GPU_MATRIX_READ),
                                          .same = run->call.same_key,
-                                         .others = has_term(run, ECO_GPU_MATRIX_OTHER)};
+                                         .others = has_term(run, ECO_GPU_MATRIX_OTHER),
+                                         .gated = run->call.gates_keys};
 }
 
 /* Shared memory of kernels. */
@@ -221,7 +222,7 @@ static bool by_chunks(const struct run *run)
            pairs_bytes(run) <= run->block_bytes && chunk_bytes(run) <= run->block_bytes;
 }
 
-/* Back, they do not support gradients of those, nor gates of rows. */
+/* Back, they do not support gradients of those. */
 static bool back_by_chunks(const struct run *run)
 {
     const struct eco_gpu_matrix_call *call = &run->call;
@@ -286,12 +287,17 @@ static ecornn_status launch_steps_back(const struct run *run)
 static ecornn_status launch_backward(struct run *run)
 {
     const int wide = keys_of(run) == ECO_GPU_MATRIX_CHUNK_KEYS, exact = planes_of(run) == 1;
+    const void *const gradients = run->call.gates_keys ? run->kernels->gated_gradients[wide]
+                                                       : run->kernels->gradients[wide][!exact];
     ecornn_status status = ECORNN_OK;
     run->call.retry = back_by_chunks(run);
     if (run->call.retry)
         status = launch_columns(run, run->kernels->chunks_back);
-    if (run->call.retry && status == ECORNN_OK)
-        status = launch_each(run, run->kernels->gradients[wide][!exact], gradient_bytes(run));
+    for (int k = 0; run->call.retry && k <= has_term(run, ECO_GPU_MATRIX_OTHER); k++) {
+        run->call.of_other = k > 0;
+        if (status == ECORNN_OK)
+            status = launch_each(run, gradients, gradient_bytes(run));
+    }
     return status != ECORNN_OK ? status : launch_steps_back(run);
 }
 
