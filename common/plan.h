@@ -90,7 +90,8 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
 void eco_plan_pack_add(const struct ecornn_plan *plan, const void *const *params, void *weights);
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
                      bool add, struct eco_slice slice);
-/* Sets where dweights have its gradient, and whether as eco_plan_unpack writes it; if anywhere. */
+/* Sets where dweights have its gradient, if they have it as eco_plan_unpack writes it; else leaves
+ * param as it is. */
 void eco_plan_find_gradient(const struct ecornn_plan *plan, int index, ecornn_param *param);
 
 #endif /* ECO_PLAN_H */

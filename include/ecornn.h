@@ -311,9 +311,9 @@ typedef struct {
     size_t offset; /**< offset of its first element in the parameter block */
     int32_t rows;  /**< W [H,I or D*P, or part of it]  R [H,P or H/heads]  b, p [H,1]  proj [P,H] */
     int32_t cols;  /**< the second dimension */
-    size_t gradient;  /**< offset in dweights of its gradient, in bytes, */
-    int32_t is_dense; /**< if that is there [rows,cols] in the type of parameters; else use
-                         ecornn_unpack */
+    size_t gradient;  /**< if is_dense, offset of its gradient in dweights, in bytes */
+    int32_t is_dense; /**< 1 if dweights hold the gradient as [rows,cols] in the type of parameters,
+                         once backward is done; else 0: use ecornn_unpack */
     int32_t reserved; /**< 0 */
 } ecornn_param;
 

@@ -9,10 +9,11 @@
 #include <math.h>
 
 /* Are weights in BF16 stored as floats? A kernel widens each vector of R in every step, for half a
- * cycle, and multiplies it by a row in as much. That takes longer than reading twice the bytes if R
- * stays in a first-level cache, or, without AMX, if a step has enough rows for the bytes of R; a
- * single step reads weights that are in no cache. It affects bits, so caches are those of no
- * particular processor. */
+ * cycle, and multiplies it by a row in as much. That takes longer than reading twice the bytes if
+ * the floats of R stay in a first-level cache, or, without AMX, if a step has a row for each ROW
+ * bytes of them, and a run one for each ROW bytes of W's floats; a single step reads weights that
+ * are in no cache. It affects bits, so the limits, which fit 64 drawn problems of H60 to H512, are
+ * those of no particular processor. */
 static bool is_wide(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     enum {
@@ -24,7 +25,10 @@ static bool is_wide(const struct eco_problem *problem, const struct eco_caps *ca
     };
     const double units = (problem->H + GROUP - 1) / GROUP * GROUP;
     const double elements = eco_problem_work(problem, 0).recurrent / problem->H * units;
-    const bool by_rows = !caps->cpu.tiles && !problem->row_invariant && problem->T > 1;
+    const double inputs = eco_problem_work(problem, 0).input * sizeof(float),
+                 runs = (double)ROW * problem->N * problem->T;
+    const bool by_rows =
+        !caps->cpu.tiles && !problem->row_invariant && problem->T > 1 && inputs <= runs;
     const double rows = problem->N > 1 ? fmin((double)ROW * problem->N, MOST) : ONE_ROW;
     return problem->type == ECORNN_F32 && problem->weight_type == ECORNN_BF16 &&
            eco_forced(problem, ECO_FORCE_WIDE,

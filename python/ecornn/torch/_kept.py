@@ -175,7 +175,7 @@ def lend(weights, bytes: int) -> torch.Tensor:
 
 
 def lend_gradients(weights, bytes: int) -> torch.Tensor:
-    """The same, in their type, for their gradients."""
+    """[bytes] of CPU memory for the gradients of these weights, in the weights' type."""
     kept = _of(weights)
     return kept.lend(bytes, kept.gradients).view(weights[0].dtype)
 

@@ -233,7 +233,9 @@ def _backward_native(job: Job, given: Given, kept, seed: int, outputs, wanted):
         if want:
             bits |= bit
         bit += bit
-    if job.plan.dweights >= _kept.LARGE and not (job.on_gpu or job.kind.apart) and any(of_weights):
+    # Gradients of 16-bit weights are summed in F32, so no gradient can be a part of the block.
+    if (job.plan.dweights >= _kept.LARGE and not (job.on_gpu or job.kind.apart) and any(of_weights)
+            and weights[0].element_size() > 2):
         tensors.append(_kept.lend_gradients(weights, job.plan.dweights))
     made = _native.backward(job.native, bits, tensors, seed)
     if not made:
