@@ -12,8 +12,7 @@
  * cycle, and multiplies it by a row in as much. That takes longer than reading twice the bytes if
  * the floats of R stay in a first-level cache, or, without AMX, if a step has a row for each ROW
  * bytes of them, and a run one for each ROW bytes of W's floats; a single step reads weights that
- * are in no cache. It affects bits, so the limits, which fit 64 drawn problems of H60 to H512, are
- * those of no particular processor. */
+ * are in no cache. It affects bits, so the limits are those of no particular processor. */
 static bool is_wide(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     enum {
@@ -26,9 +25,9 @@ static bool is_wide(const struct eco_problem *problem, const struct eco_caps *ca
     const double units = (problem->H + GROUP - 1) / GROUP * GROUP;
     const double elements = eco_problem_work(problem, 0).recurrent / problem->H * units;
     const double inputs = eco_problem_work(problem, 0).input * sizeof(float),
-                 runs = (double)ROW * problem->N * problem->T;
+                 most_inputs = (double)ROW * problem->N * problem->T;
     const bool by_rows =
-        !caps->cpu.tiles && !problem->row_invariant && problem->T > 1 && inputs <= runs;
+        !caps->cpu.tiles && !problem->row_invariant && problem->T > 1 && inputs <= most_inputs;
     const double rows = problem->N > 1 ? fmin((double)ROW * problem->N, MOST) : ONE_ROW;
     return problem->type == ECORNN_F32 && problem->weight_type == ECORNN_BF16 &&
            eco_forced(problem, ECO_FORCE_WIDE,

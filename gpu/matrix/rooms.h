@@ -28,7 +28,7 @@ enum {
         ECO_GPU_MATRIX_CHUNK_COLUMNS * ECO_GPU_MATRIX_PLANES * 2 /* a row */
 };
 
-/* Numbers of gate_gradients.cuh beside those of gates.cuh. */
+/* Floats of shared memory that gate_gradients.cuh adds to those of gates.cuh. */
 #define ECO_GPU_MATRIX_GATE_FLOATS(keys) (2048 + 16 * (keys) + ECO_GPU_MATRIX_CHUNK_STEPS)
 
 /* Numbers of a row of a key: kernels are compiled for 64 and 128. */

@@ -70,6 +70,7 @@ START_TEST(what_is_wrong_is_said)
     ck_assert_ptr_nonnull(strstr(text, "/models:3/shared-x: 2 at once, each as\nlstm/f32/train"));
     check_ok(param_at(run.plan, 12, &param));
     ck_assert_str_eq(param.name, "1:0.fwd.W.i");
+    ck_assert_int_eq(param.is_dense, 1);
     ck_assert_int_eq((int)param.offset, (int)run.sizes.param_elements / 3);
     REFUSES(param_at(run.plan, 36, &param), "must be 0 to 35");
     ecornn_io io = run.io;

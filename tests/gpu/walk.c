@@ -298,9 +298,8 @@ static const struct more {
      "algorithm=fused,fused=wgmma:128x32", false},
     {"gru/f16/infer/L6/T15/N150/I24/H72/states", "algorithm=fused,fused=wgmma:64x32", false},
     {"lstm/f32/fast/infer/L4/rev/T11/N150/I24/H72", "algorithm=fused,fused=wgmma:128x24", false},
-    /* an input product in parts, because its biases do not follow each other */
+    /* an input product in parts, because its biases do not follow each other; padded rows */
     {"gru/bf16/infer/T4/N350/I8/H520", "algorithm=step", false},
-    /* rows that are padded */
     {"lstm/bf16/infer/T7/N150/I37/H70/P19/states/lengths:random",
      "algorithm=fused,fused=wgmma:128x32", false},
     {"lstm/f16/infer/L2/rev/T9/N70/I24/H35/P16/states", "algorithm=fused,fused=wgmma:64x32", false},

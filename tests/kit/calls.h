@@ -106,8 +106,8 @@ static inline ecornn_status backward_all(const ecornn_plan *plan, const ecornn_i
                                : status;
 }
 
-/* Number of the first parameter whose gradient, unpacked to dparams in elements of so many bytes,
- * is not in dweights where ecornn_param says; -1: none.  All in memory of the device. */
+/* Compares dparams, as ecornn_unpack wrote them, with dweights where ecornn_param places them.
+ * Returns the first parameter that differs, or -1.  element: bytes.  The device has all arrays. */
 static inline int first_misplaced(const ecornn_plan *plan, ecornn_device *where,
                                   const void *dweights, void *const *dparams, size_t element)
 {
