@@ -3,10 +3,9 @@
     python layers.py cpu|cuda PROBLEM...
 
 PROBLEM is like LSTM/L2/bi/T50/N32/I256/H256, or LSTMCell/N32/I256/H256; "/amp" at its end means
-autocast to BF16.  Each is timed
-in inference, without gradients, and in a training step: forward, backward, and on a CPU a step of SGD.
-A CPU is measured with one thread and with all.  "workspace MiB" and "peer MiB" are the peaks of a
-GPU's memory in training.
+autocast to BF16.  Each is timed in inference, without gradients, and in a training step: forward,
+backward, and on a CPU a step of SGD.  A CPU is measured with 1, 2, 8 and 16 threads, as far as it
+has cores, and with all.  "workspace MiB" and "peer MiB" are the peaks of a GPU's memory in training.
 """
 import contextlib
 import gc
@@ -108,10 +107,11 @@ def measure(package, problem, device):
 
 def main():
     device, *problems = sys.argv[1:]
-    threads = sorted({1, len(os.sched_getaffinity(0))}) if device == "cpu" else [0]
+    cores = len(os.sched_getaffinity(0))
+    threads = sorted({count for count in (1, 2, 8, 16) if count < cores} | {cores})
     print(COLUMNS)
     for problem in problems:
-        for count in threads:
+        for count in threads if device == "cpu" else [0]:
             if count:
                 torch.set_num_threads(count)
             theirs, most = measure(torch.nn, problem, device)

@@ -92,7 +92,7 @@ ECO_DEVICE bool add_columns(const call_t &call, const gradients_block<KEYS> &blo
     bool large = load_before(call, own, chunk, sum);
     large |= load_planes(call, own, chunk, call.dout, block.dout);
     if (reads)
-        large |= load_planes(call, own, chunk, GATED ? call.du : call.dvalue, block.e);
+        large |= load_planes(call, own, chunk, call.du, block.e);
     load_values(call, own, chunk, d);
     cp_async_wait_all();
     __syncthreads();
@@ -126,7 +126,7 @@ ECO_DEVICE void ask_for_chunk_columns(const call_t &call, const chunk_place &chu
     const unsigned char *S = (const unsigned char *)kept_at(call, chunk.n, chunk.h, chunk.first),
                         *G = (const unsigned char *)chunk_gradient_at(call, chunk);
     const row_cursor dout = slots_of(call, chunk, call.dout, call.V),
-                     e = slots_of(call, chunk, call.dvalue, call.V);
+                     e = slots_of(call, chunk, call.du, call.V);
     for (int byte = (int)threadIdx.x * LINE; byte < bytes; byte += CHUNK_THREADS * LINE) {
         prefetch_l2_if(true, S + byte);
         prefetch_l2_if(true, G + byte);
