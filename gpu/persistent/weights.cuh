@@ -293,20 +293,21 @@ ECO_DEVICE void read_weights_in_registers(const struct block_context *block,
                      loading<DIVISION>::AHEAD;
     const int some = room < DIVISION::k_blocks ? room : DIVISION::k_blocks; /* at a time */
     const int place = block->warp * some * loading<DIVISION>::SLOTS * RAW * WARP + block->lane;
-#pragma unroll 1
-    for (int first = 0; first < DIVISION::k_blocks; first += some) {
-        const int left = product_of<DIVISION>(block)->k_blocks - first;
-        const struct k_blocks_of_r<DIVISION> k_blocks = {
-            block, &rows, first, min(some, left), place
-        };
-        load_fragments<DIVISION>(&k_blocks, scale_of_r(&block->scales));
+    int at = some; /* k block in hand of those */
+    /* unrolled: in a loop, registers are copied before every mma of a step */
 #pragma unroll
-        for (int i = 0; i < DIVISION::k_blocks; i++)
-            if (i >= first && i < first + some)
+    for (int i = 0; i < DIVISION::k_blocks; i++, at++) {
+        if (i % loading<DIVISION>::AHEAD == 0 && at == some) {
+            const int left = product_of<DIVISION>(block)->k_blocks - i;
+            const struct k_blocks_of_r<DIVISION> k_blocks = {
+                block, &rows, i, min(some, left), place
+            };
+            load_fragments<DIVISION>(&k_blocks, scale_of_r(&block->scales));
+            at = 0;
+        }
 #pragma unroll
-                for (int t = 0; t < DIVISION::wide; t++)
-                    r[i][t] =
-                        loaded_fragment(place + ((i - first) * DIVISION::wide + t) * 2 * WARP);
+        for (int t = 0; t < DIVISION::wide; t++)
+            r[i][t] = loaded_fragment(place + (at * DIVISION::wide + t) * 2 * WARP);
     }
 }
 
