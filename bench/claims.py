@@ -123,6 +123,12 @@ def bench_cpu(*options):
     return bench("--threads", ",".join(map(str, threads)), *options)
 
 
+def with_avx2(command):
+    """The same where neither library takes more than AVX2."""
+    caps = "ECORNN_ISA=avx2", "ONEDNN_MAX_CPU_ISA=AVX2"
+    return lambda *arguments: ["env", *caps, *command(*arguments)]
+
+
 def steps_of(problem):
     """Steps of all layers."""
     size = {part[0]: int(part[1:]) for part in problem.split("/")[1:] if part[1:].isdigit()}
@@ -192,6 +198,8 @@ ALL = {
                        listed("torch-layers"), layers("cuda"), at_once=2),
     "cpu-grid": Table("cpu", "us a run of the public grid, and of oneDNN",
                       listed("cpu-grid"), bench_cpu("--versus", "onednn"), from_bench, at_once=1),
+    "cpu-avx2": Table("cpu", "us a run, and of oneDNN, both with AVX2 alone", listed("cpu-avx2"),
+                      with_avx2(bench_cpu("--versus", "onednn")), from_bench, at_once=1),
     "cpu-loop": Table("cpu", "us a run, and of a loop of CBLAS products",
                       listed("small", "medium"), bench_cpu("--versus", "loop"), from_bench, at_once=1),
     "cpu-torch": Table("cpu", "us a call of ecornn.torch, and of torch.nn",
