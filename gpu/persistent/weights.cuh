@@ -294,8 +294,7 @@ ECO_DEVICE void read_weights_in_registers(const struct block_context *block,
     const int some = room < DIVISION::k_blocks ? room : DIVISION::k_blocks; /* at a time */
     const int place = block->warp * some * loading<DIVISION>::SLOTS * RAW * WARP + block->lane;
     int at = some; /* k block in hand of those */
-    /* unrolled: in a loop, registers are copied before every mma of a step */
-#pragma unroll
+#pragma unroll     /* else a step copies registers before every mma */
     for (int i = 0; i < DIVISION::k_blocks; i++, at++) {
         if (i % loading<DIVISION>::AHEAD == 0 && at == some) {
             const int left = product_of<DIVISION>(block)->k_blocks - i;

@@ -67,7 +67,7 @@ refuse "there is no list [nothing]" --shapes "$source/bench/shapes.txt" @nothing
 refuse "$bench/shapes" --shapes "$bench/shapes" @quick
 if command -v python3 > /dev/null; then
     (cd "$source/bench" && python3 -c 'import ast, sys; [ast.parse(open(one).read(), one) for one in sys.argv[1:]]' \
-        versus/peers.py claims.py python/layers.py python/attention.py) || fail "scripts of bench"
+        versus/peers.py claims.py two_builds.py python/layers.py python/attention.py) || fail "scripts of bench"
     # The script answers, whether or not the packages are there.
     refuse "ort " --threads 1 --versus ort lstm/train/T1/N1/I1/H1
 fi
