@@ -178,24 +178,40 @@ static const char *variable_of(const struct eco_choice *row)
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
-static void read_algorithm(struct eco_force *force)
+/* Reads which algorithm alone may run; "": any. */
+static ecornn_status read_algorithm(struct eco_force *force, const struct eco_backend *backend)
 {
     struct eco_text text = {force->algorithm, sizeof force->algorithm, 0};
     const char *only = eco_environment("ECORNN_ALGORITHM");
-    if (!eco_force_text(force->text, "algorithm", force->algorithm, sizeof force->algorithm))
+    const bool forced =
+        eco_force_text(force->text, "algorithm", force->algorithm, sizeof force->algorithm);
+    char names[ECO_MAX_DETAIL];
+    struct eco_text all = {names, sizeof names, 0};
+    if (!forced)
         eco_text_add(&text, "%s", only != NULL ? only : "");
+    if (force->algorithm[0] == '\0' || backend->algos == NULL || backend->algos[1] == NULL)
+        return ECORNN_OK; /* the reference has no choice */
+    for (const struct eco_algo *const *algo = backend->algos; *algo != NULL; algo++) {
+        if (strcmp((*algo)->name, force->algorithm) == 0)
+            return ECORNN_OK;
+        eco_text_add(&all, " %s", (*algo)->name);
+    }
+    return eco_fail(ECORNN_UNSUPPORTED, "%s is \"%s\", must be one of%s",
+                    forced ? "ECORNN_FORCE: algorithm" : "ECORNN_ALGORITHM", force->algorithm,
+                    names);
 }
 
 ecornn_status eco_force_read(struct eco_force *force, const struct eco_backend *backend)
 {
     struct eco_text all = {force->text, sizeof force->text, strlen(force->text)};
     char value[VALUE];
-    const ecornn_status status = check_keys(force->text);
+    ecornn_status status = check_keys(force->text);
     force->keys = 0;
     force->algorithm[0] = '\0';
+    if (status == ECORNN_OK)
+        status = read_algorithm(force, backend);
     if (status != ECORNN_OK)
         return status;
-    read_algorithm(force);
     for (const struct eco_choice *row = eco_choices; row->key != NULL; row++) {
         if (!eco_choice_is_of(row, backend) || row->flags & ELSEWHERE)
             continue;

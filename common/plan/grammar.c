@@ -118,10 +118,27 @@ void eco_options_print(const struct eco_grammar *grammar, struct eco_text *text,
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
+/* Adds what parts may be: words, and what numbers and words follow. */
+static void add_parts(struct eco_text *text, const struct eco_grammar *grammar)
+{
+    for (int i = 0; i < grammar->options; i++) {
+        const struct eco_option *const option = &grammar->option[i];
+        for (int w = 0; w < ECO_WORDS; w++)
+            if (option->word[w].word != NULL)
+                eco_text_add(text, " %s", option->word[w].word);
+        if (option->key != NULL)
+            eco_text_add(text, " %s%s", option->key, option->key[1] == '\0' ? "#" : "");
+    }
+}
+
 ecornn_status eco_reading_fail(const struct eco_reading *reading, const char *part)
 {
-    return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" is not a valid part of problem string \"%s\"",
-                    part, reading->text);
+    char parts[ECO_MAX_DETAIL];
+    struct eco_text all = {parts, sizeof parts, 0};
+    add_parts(&all, reading->grammar);
+    return eco_fail(ECORNN_BAD_ARGUMENT,
+                    "\"%s\" is not a valid part of problem string \"%s\"; there are%s", part,
+                    reading->text, parts);
 }
 
 static void set_field(const struct eco_reading *reading, size_t field, int32_t value)

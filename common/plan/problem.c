@@ -557,7 +557,9 @@ ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecorn
             parsed.cell = eco_cell_builtin(i);
     if (parsed.cell == NULL)
         return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "no built-in cell is called \"%s\", and none of the library", copy);
+                        "no built-in cell is called \"%s\", and none of the library (\"ecornn "
+                        "cell --list\" has them); other cells need their text",
+                        copy);
     ecornn_status status = eco_options_parse(&reading, rest);
     parsed.type = eco_problem_type(&parsed);
     if (status == ECORNN_OK)

@@ -12,10 +12,7 @@ ECORNN_WISDOM=0 XDG_CONFIG_HOME=$work
 export ECORNN_WISDOM XDG_CONFIG_HOME
 python=$(command -v python3) || echo "skipped: whether JSON is so, there is no python3"
 
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
+fail() { echo "FAILED: $*" && exit 1; }
 # refuse STATUS WORD ARGUMENT...
 refuse() {
     status=$1 word=$2
@@ -283,7 +280,9 @@ if [ -w /dev/full ]; then
     "$ecornn" info >&- 2> "$work/errors" || found=closed
     [ $found = closed ] || fail "printed to a closed output"
 fi
-refuse 1 "is not a valid part of problem" plan lstm/nonsense
+refuse 1 "; there are f32 f64" plan lstm/nonsense
+(export ECORNN_ALGORITHM=fast &&
+    refuse 1 'ECORNN_ALGORITHM is "fast", must be one of packed' plan --device cpu:1 lstm/T1/N1/I1/H1)
 refuse 1 "layer 0 of a net" plan --device cpu:1 "T5/N3/I4; nonsense"
 refuse 1 "a net cannot be measured" plan --measure --device cpu:1 "T5/N3/I4; lstm/H8"
 refuse 1 "is unknown" plan --device nothing lstm/T1/N1/I1/H1
