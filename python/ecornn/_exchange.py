@@ -69,8 +69,7 @@ def arrays_of(layer: Layer, system: str | None, given: Any,
     if path is not None and path.lower().endswith(".onnx"):
         if system not in (None, "onnx"):
             raise BadArgument(f"system is {system!r}, must be 'onnx' of {path!r}")
-        return "onnx", _names.in_order("onnx", _nodes(layer, path, prefix),
-                                       names_of(layer, "onnx"))
+        return "onnx", _names.in_order("onnx", _nodes(layer, path, prefix), names_of(layer, "onnx"))
     with contextlib.ExitStack() as keep:
         flat = _names.flattened(given if path is None else _files.read(path, keep))
         found = _names.chosen(flat, prefix)

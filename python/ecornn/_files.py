@@ -72,8 +72,7 @@ class Stored:
     take: reads it.  bytes: that it adds to memory.
     """
 
-    def __init__(self, path: str, name: str, shape: Sequence[int], bytes: int,
-                 take: Callable[[], Any]):
+    def __init__(self, path: str, name: str, shape: Sequence[int], bytes: int, take: Callable[[], Any]):
         self.shape = tuple(shape)
         if not all(0 <= count < 2**63 for count in self.shape):
             raise BadArgument(f"{path!r}: {quoted(name)} is {quoted([*shape])}, must have counts")
@@ -100,8 +99,8 @@ def read(path: str, keep: contextlib.ExitStack, data: bool = False) -> dict[str,
     suffix = os.path.splitext(path)[1].lower()
     readers = {".npy": _read_npy, **_READERS} if data else _READERS
     if suffix not in readers:
-        raise BadArgument(f"{path!r} ends with {suffix!r}, must end with one of "
-                          f"{', '.join(readers)}")
+        endings = [*readers] + [".onnx"] * (not data)  # which _onnx_nodes reads
+        raise BadArgument(f"{path!r} ends with {suffix!r}, must end with one of {', '.join(endings)}")
     file = keep.enter_context(opened(path))
     with of_format(f"{path!r} is not a file {suffix}"):
         return readers[suffix](path, file, keep)
@@ -127,8 +126,7 @@ def _safetensors_of(arrays: dict[str, numpy.ndarray]) -> list[bytes]:
     for name, array in arrays.items():
         kind = {8: "F64", 4: "F32"}[array.dtype.itemsize]
         parts.append(numpy.ascontiguousarray(array, _TYPES[kind]).tobytes())
-        header[name] = {"dtype": kind, "shape": list(array.shape),
-                        "data_offsets": [at, at + len(parts[-1])]}
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + len(parts[-1])]}
         at += len(parts[-1])
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -137,10 +135,11 @@ def _safetensors_of(arrays: dict[str, numpy.ndarray]) -> list[bytes]:
 
 def _read_safetensors(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
     size = os.fstat(file.fileno()).st_size - 8
-    length = int.from_bytes(file.read(8), "little")
-    if size < 0 or length > min(size, _HEADER):
-        raise BadArgument(f"{path!r} has a header of {length} bytes, must be at most "
-                          f"{min(max(size, 0), _HEADER)}")
+    if size < 0:
+        raise BadArgument(f"{path!r} has {size + 8} bytes, must be at least 8")
+    length, most = int.from_bytes(file.read(8), "little"), min(size, _HEADER)
+    if length > most:
+        raise BadArgument(f"{path!r} has a header of {length} bytes, must be at most {most}")
     header = json.loads(file.read(length))
     if not isinstance(header, dict):
         raise BadArgument(f"{path!r} has a header that is no object")
@@ -165,9 +164,11 @@ def _tensor(path: str, file: BinaryIO, name: str, said: Any, room: int) -> tuple
     if len(counts) > 66 or not all(type(count) is int and 0 <= count < 2**63 for count in counts):
         raise BadArgument(f"{shown} has a shape or offsets that are no counts")
     known = _TYPES.get(kind) if isinstance(kind, str) else None
-    bytes = math.prod(shape) * numpy.dtype(known).itemsize if known else last - first
-    if not first <= last <= room or last - first != bytes:
-        raise BadArgument(f"{shown} is at bytes {first} to {last}, must be {bytes} of {room}")
+    bytes = math.prod(shape) * numpy.dtype(known).itemsize if known else max(last - first, 0)
+    if last - first != bytes:
+        raise BadArgument(f"{shown} is at bytes {first} to {last}, must have {bytes}")
+    if last > room:
+        raise BadArgument(f"{shown} is at bytes {first} to {last}, but the file has only {room} bytes of data")
 
     def take() -> numpy.ndarray:
         if known is None:
@@ -203,8 +204,7 @@ def _npy(path: str, name: str, start: Callable[[], Any], size: int) -> Stored:
 def _read_npz(path: str, file: BinaryIO, keep: contextlib.ExitStack) -> dict[str, Any]:
     whole = keep.enter_context(zipfile.ZipFile(file))
     return {name: _npy(path, name, functools.partial(whole.open, info), info.file_size)
-            for info in whole.infolist()
-            if (name := info.filename.removesuffix(".npy")) != info.filename}
+            for info in whole.infolist() if (name := info.filename.removesuffix(".npy")) != info.filename}
 
 
 def _read_npy(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
@@ -220,6 +220,8 @@ def _read_torch(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
             large = any(b"bytearray" in whole.read(name) for name in whole.namelist() if name.endswith(".pkl"))
     else:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            if text[:2] == b"PK":
+                raise BadArgument(f"{path!r} begins as a zip file, but lacks its end: it is cut")
             large = text.find(b"bytearray") >= 0
     if large:  # torch would make one of any size that the file claims
         raise BadArgument(f"{path!r} holds a bytearray, must hold a dict of tensors")
@@ -227,8 +229,7 @@ def _read_torch(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
     found = torch.load(file, map_location="cpu", weights_only=True)
     if not isinstance(found, dict):
         raise BadArgument(f"{path!r} holds {type(found).__name__}, must hold a dict of tensors")
-    return {name: Stored(path, name, value.shape, value.numel() * value.element_size(),
-                         value.detach().contiguous)
+    return {name: Stored(path, name, value.shape, value.numel() * value.element_size(), value.detach().contiguous)
             if isinstance(value, torch.Tensor) and not value.is_nested else None
             for name, value in flattened(found).items()}
 

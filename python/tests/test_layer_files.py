@@ -155,11 +155,13 @@ def test_hostile_files(tmp_path):
     before = layer.parameters.block.copy()
     good = ("weight_ih_l0", "F32", [2, 1], [0, 8])
     for file, says in (
-            (b"", "header"), (b"\xff" * 8, "header of"), (safetensors([good], 10**9), "header of"),
+            (b"", "has 0 bytes, must be at least 8"), (b"12345", "has 5 bytes"), (b"\xff" * 8, "header of"),
+            (safetensors([good], 10**9), r"header of 1000000000 bytes, must be at most \d+$"),
             (safetensors([good], 3), "not a file"), ((2).to_bytes(8, "little") + b"[]", "no object"),
-            (safetensors([("a", "F32", [2, 1], [0, 9])]), "is at bytes"),
-            (safetensors([("a", "F32", [2, 1], [0, 8])], size=7), "is at bytes"),
-            (safetensors([("a", "F32", [2**40, 2**40], [0, 8])]), "is at bytes"),
+            (safetensors([("a", "F32", [2, 1], [0, 9])]), "at bytes 0 to 9, must have 8$"),
+            (safetensors([("a", "F32", [2, 1], [0, 8])], size=7), "at bytes 0 to 8, but the file has only 7 bytes"),
+            (safetensors([("a", "F32", [2**40, 2**40], [0, 8])]), f"must have {2**82}$"),
+            (safetensors([("a", "I8", [8], [8, 0])]), "at bytes 8 to 0, must have 0$"),
             (safetensors([("a", "F32", [-2, -1], [0, 8])]), "no counts"),
             (safetensors([("a", "F32", [2.0], [0, 8])]), "no counts"),
             (safetensors([("a", "F32", [2], [-8, 0])], size=0), "no counts"),
@@ -177,7 +179,7 @@ def test_hostile_files(tmp_path):
     for name, says in (("x.npz", "not a file"), ("y.npz", "Object arrays"), ("z.npz", "magic string")):
         with pytest.raises(BadArgument, match=says):
             layer.load(tmp_path / name)
-    with pytest.raises(BadArgument, match="must end with one of"):
+    with pytest.raises(BadArgument, match="must end with one of .*safetensors.*, .onnx$"):
         layer.load(tmp_path / "x.txt")
     with pytest.raises(FileNotFoundError):
         layer.load(tmp_path / "none.npz")
@@ -297,6 +299,11 @@ def test_files_of_torch(tmp_path):
     module.load_state_dict({name: torch.from_numpy(each)
                             for name, each in layer.save("torch").items()})
     np.testing.assert_allclose(module(torch.from_numpy(x).double())[0].detach().numpy(), right)
+    whole = (tmp_path / "x.pt").read_bytes()
+    for length in (4, len(whole) // 2, len(whole) - 10):
+        (tmp_path / "x.pt").write_bytes(whole[:length])
+        with pytest.raises(BadArgument, match="it is cut$"):
+            layer.load(path)
     torch.save([1, 2], path)
     with pytest.raises(BadArgument):
         layer.load(path)
