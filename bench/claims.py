@@ -370,13 +370,16 @@ def status(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "compare", "keep", "means", "space", "status"))
-    parser.add_argument("build", type=Path, nargs="?", default=ROOT / "build")
-    parser.add_argument("--tables")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--rerun", action="store_true")
+    parser.add_argument("build", type=Path, nargs="?", default=ROOT / "build",
+                        help="the folder in which make ran (build, at the root of the sources)")
+    parser.add_argument("--tables", metavar="A,B", help=f"of {', '.join(ALL)}; without: all of this machine")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where rows are written (BUILD/claims)")
+    parser.add_argument("--seconds", type=float, default=1.0,
+                        help="for which a problem is timed (1; on a GPU at most 0.02)")
+    parser.add_argument("--rerun", action="store_true", help="measures also rows that are there")
     options = parser.parse_args()
     options.build = options.build.resolve()
     options.out = (options.out or options.build / "claims").resolve()

@@ -151,7 +151,7 @@ def module_wheel(options: argparse.Namespace) -> Path:
     files[f"{package}/lib/ecornn-cuda.so"] = module.read_bytes()
     summary = f"The module of ecornn for NVIDIA GPUs, CUDA {generation}"
     needs = [f"ecornn=={options.version}", *needs]
-    text = f"Install it with `pip install ecornn[cu{generation}]`; `ecornn` finds it by itself.\n"
+    text = f"Install it with `pip install ecornn-cu{generation}`; `ecornn` finds it by itself.\n"
     about = {"licenses/COPYING": (ROOT / "COPYING").read_bytes()}
     about["METADATA"] = pack.metadata(
         name, options.version, fields(summary, "Apache-2.0", needs, ["COPYING"]), text

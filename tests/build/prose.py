@@ -36,7 +36,7 @@ COUNTS = {
     "lines with lie, lies, lay, beside, anew, behind":
         (28, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
     "words in README.md": (896, 900, ["split", "README.md"]),
-    "words in doc/guide and doc/*.md": (21627, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
+    "words in doc/guide and doc/*.md": (22163, 18990, ["split", "doc/*.md", "doc/guide/*.md"]),
     "words in doc/measurements": (500, 3000, ["split", "doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, ["files", "doc/measurements/*.csv"]),
     "lines in NEWS": (39, 40, ["splitlines", "NEWS"]),
