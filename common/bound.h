@@ -28,7 +28,7 @@ struct eco_view {
 static inline void *eco_view_at(const struct eco_view *view, int32_t t)
 {
     const size_t step = (size_t)((ptrdiff_t)t - view->from) & view->mask;
-    return view->first == NULL ? NULL : view->first + step * view->step;
+    return view->first == NULL ? NULL : (void *)((uintptr_t)view->first + step * view->step);
 }
 
 /* The view from a column of its rows on. */

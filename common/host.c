@@ -71,7 +71,7 @@ static void move_part(const struct eco_call *call, int id, int count)
                  end = rows->rows * ((size_t)id + 1) / (size_t)count;
     for (size_t r = rows->rows * (size_t)id / (size_t)count; r < end; r++) {
         char *to = (char *)rows->to + r * rows->to_row * bytes;
-        const char *from = (const char *)rows->from + r * rows->from_row * bytes;
+        const char *from = (const char *)((uintptr_t)rows->from + r * rows->from_row * bytes);
         if (rows->from == NULL)
             memset(to, 0, rows->width * bytes);
         else if (rows->add)

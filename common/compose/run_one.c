@@ -13,7 +13,7 @@ bool eco_starts_begin(struct eco_starts *starts, const struct eco_layout *layout
                       const struct eco_args *args)
 {
     const struct eco_recipe *recipe = &layout->problem->cell->recipe;
-    char *at = (char *)args->workspace + layout->starts;
+    char *at = (char *)((uintptr_t)args->workspace + layout->starts);
     starts->fills = 0;
     for (int s = 0; s < recipe->n_states; s++) {
         const size_t bytes = eco_starts_of(layout, s).value;

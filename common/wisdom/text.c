@@ -312,8 +312,8 @@ void eco_wisdom_free(struct eco_wisdom *wisdom)
 
 void eco_wisdom_write(struct eco_text *text, const struct eco_wisdom *wisdom)
 {
-    for (const struct eco_wisdom_line *line = wisdom->line, *end = line + wisdom->lines; line < end;
-         line++)
-        for (int k = 0; k < line->words; k++)
-            eco_text_add(text, "%s%c", line->word[k], k + 1 < line->words ? ' ' : '\n');
+    for (size_t i = 0; i < (size_t)wisdom->lines; i++)
+        for (int k = 0; k < wisdom->line[i].words; k++)
+            eco_text_add(text, "%s%c", wisdom->line[i].word[k],
+                         k + 1 < wisdom->line[i].words ? ' ' : '\n');
 }

@@ -352,7 +352,7 @@ static int32_t cached_threads(const struct ecornn_plan *plan, bool fused)
     const double element = (double)eco_type_bytes(plan->layout->weight),
                  step = plan->work.recurrent + (fused ? plan->work.input : 0),
                  room = CACHED_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;
-    return plan->request.cpu.scans ? 1 : 1 + (int32_t)(step * element / room);
+    return plan->request.cpu.scans ? 1 : 1 + (int32_t)fmin(step * element / room, INT16_MAX);
 }
 
 /* layout: for the run's size. */

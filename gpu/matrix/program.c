@@ -84,10 +84,10 @@ static void mark_wanted(struct eco_gpu_matrix_call *call)
             call->node[node].wanted = true;
     }
     for (int s = 1; s < call->states; s++)
-        if (s != call->matrix)
+        if (s != call->matrix && call->next[s] >= 0) /* none: a text with too many nodes */
             call->node[call->next[s]].wanted = true;
     for (int s = 0; s < call->states; s++)
-        if (s != call->matrix)
+        if (s != call->matrix && call->next[s] >= 0)
             call->node[call->next[s]].used = true;
     for (int i = call->nodes - 1; i >= 0; i--) {
         const struct eco_gpu_matrix_node *const node = &call->node[i];

@@ -51,7 +51,8 @@ for object in $objects; do
         [ -z "$found" ] || { printf '%s:\n%s\n' "$object" "$found"; status=1; }
     fi
     [ "$set" != base ] || continue
-    found=$(nm --defined-only --extern-only "$object" | grep -v " [BDR] \(__odr_asan\.\)\{0,1\}eco_[a-z_]*_$set\$" || true)
+    found=$(nm --defined-only --extern-only "$object" | grep -v -e " [BDR] \(__odr_asan[._gen]*\)\{0,1\}eco_[a-z_]*_$set\$" \
+        -e ' C ___asan_globals_registered' || true)
     [ -z "$found" ] || { printf '%s shows:\n%s\n' "$object" "$found"; status=1; }
 done
 echo "cases: $(echo "$objects" | wc -l)"

@@ -27,7 +27,7 @@ static void load(struct trial *trial, int role, int s, const struct data *data)
         else if (role == LENGTHS)
             ((int32_t *)(void *)array->host)[i] = (int32_t)from->value[i];
         else
-            array->host[i] = (char)from->value[i];
+            array->host[i] = (char)(unsigned char)from->value[i];
 }
 
 static void load_params(struct trial *trial, const struct data *inputs)
