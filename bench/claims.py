@@ -44,8 +44,8 @@ def sources(kind):
     total = hashlib.sha256()
     for folder in SOURCES[kind]:
         for path in sorted((ROOT / folder).rglob("*")):
-            is_measured = "matrix" not in str(path.relative_to(ROOT))  # no table has a matrix state
-            if is_measured and path.suffix in (".c", ".h", ".cu", ".cuh", ".cell", ".awk"):
+            is_measured = "matrix" not in path.parts  # no table has a matrix state
+            if is_measured and path.suffix in (".c", ".h", ".cu", ".cuh", ".inc", ".cell", ".awk"):
                 text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
                 total.update(f"{path.relative_to(ROOT)}:{''.join(text.split())}\n".encode())
     return total.hexdigest()[:12]

@@ -4,9 +4,9 @@
     two_builds.py OLD NEW [--turns N] [OPTION OF ecornn bench|PROBLEM]...
 
 OLD and NEW are build folders.  The options go to both, such as "--device cuda --random 40 --seed 7";
-OLD gets the problems that NEW drew.  The least time of all turns counts.  A problem became slower if
-NEW takes 3 % more, and more than its times differ among themselves.  Exits with 1 if one did, or if
-the geometric mean is above 1.01; with 2 if nothing could be compared.
+OLD gets the problems that NEW drew.  The least time of all turns (3) counts.  A problem became slower if NEW
+takes 3 % more, and more than the two least times of each build differ.  Exits with 1 if one did, or if
+the geometric mean is above 1.01; with 2 if that cannot be told.
 """
 import csv
 import io
@@ -17,15 +17,24 @@ import sys
 from pathlib import Path
 
 SLOWER, ON_AVERAGE = 1.03, 1.01
+TURNS = 3
+
+
+def refuse(why):
+    print(f"two_builds.py: {why}", file=sys.stderr)
+    sys.exit(2)
 
 
 def times(build, options):
     """{(problem, way and threads): ms} by a build's ecornn bench; packing is left out."""
     environment = os.environ | {"ECORNN_MODULE_DIR": str(build / ".libs"), "ECORNN_WISDOM": "0"}
-    done = subprocess.run([str(build / "bench/ecornn"), "bench", "--csv", "-", *options], text=True,
-                          env=environment, stdout=subprocess.PIPE)
+    program = build / "bench/ecornn"
+    if not program.exists():
+        refuse(f"there is no {program}")
+    done = subprocess.run([str(program), "bench", "--csv", "-", *options], text=True, env=environment,
+                          stdout=subprocess.PIPE)
     if done.returncode:
-        sys.exit(2)
+        refuse(f"{program} bench: exit {done.returncode}")
     return {(row["problem"], f"{row['way']} {row['threads']}"): float(row["ms"])
             for row in csv.DictReader(io.StringIO(done.stdout)) if "packing" not in row["way"]}
 
@@ -47,7 +56,7 @@ def compare(old, new):
     ratios, slower = [], 0
     for row in sorted(old.keys() & new.keys()):
         ratio = min(new[row]) / min(old[row])
-        among = max(max(side[row]) / min(side[row]) for side in (old, new))
+        among = max(sorted(side[row])[:2][-1] / min(side[row]) for side in (old, new))
         is_slower = ratio > SLOWER and ratio > among
         slower += is_slower
         ratios.append(ratio)
@@ -65,10 +74,12 @@ def compare(old, new):
 
 def main(arguments):
     if len(arguments) < 3 or arguments[0].startswith("-"):
-        sys.exit(__doc__)
+        refuse(__doc__)
     builds, options = [Path(word).resolve() for word in arguments[:2]], arguments[2:]
-    turns = 2
+    turns = TURNS
     if options[0] == "--turns":
+        if len(options) < 3 or not options[1].isdigit() or int(options[1]) < 1:
+            refuse(f"--turns is {options[1:2]}, must be a number from 1 on, before problems")
         turns, options = int(options[1]), options[2:]
     found = [{}, {}]
     for _ in range(turns):

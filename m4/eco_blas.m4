@@ -19,10 +19,14 @@ AC_DEFUN([ECO_BLAS], [
   eco_save_LIBS=$LIBS
   LIBS="$BLAS_LIBS $LIBS"
   AC_MSG_CHECKING([whether programs link with $BLAS_LIBS])
-  AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cblas.h>]], [[return cblas_sgemm == 0;]])],
+  eco_save_CFLAGS=$CFLAGS
+  CFLAGS="$CFLAGS $OPENMP_CFLAGS"
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cblas.h>]],
+      [[void (*volatile one)(void) = (void (*)(void))cblas_sgemm; return one == 0;]])],
     [AC_MSG_RESULT([yes])],
     [AC_MSG_RESULT([no])
      AC_MSG_ERROR([BLAS_LIBS is $BLAS_LIBS, must have cblas_sgemm (see config.log)])])
+  CFLAGS=$eco_save_CFLAGS
   CPPFLAGS=$eco_save_CPPFLAGS
   AC_CHECK_FUNCS([openblas_get_parallel openblas_get_config])
   LIBS=$eco_save_LIBS

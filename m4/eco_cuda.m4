@@ -94,7 +94,10 @@ AC_DEFUN([_ECO_CUDA_ARCHS], [
     for eco_arch in $eco_cuda_seen; do
       AS_CASE([$eco_known], [*" $eco_arch "*], [], [eco_cuda_archs=])
     done])
-  AS_CASE([$eco_cuda_archs], [''], [eco_cuda_by=" (all, since no device was seen; --with-cuda=no takes minutes)"],
+  AS_CASE([$eco_cuda_archs],
+    [''], [AS_IF([test -z "$eco_cuda_seen"],
+      [eco_cuda_by=" (all: no GPU was seen; --with-cuda=no leaves out most of the build)"],
+      [eco_cuda_by=" (all: this nvcc does not know $eco_cuda_seen)"])],
     [all], [eco_cuda_archs= eco_cuda_by=" (all)"])
   AS_IF([test -z "$eco_cuda_archs"], [
     for eco_arch in 75 80 90 100 120; do
@@ -102,6 +105,10 @@ AC_DEFUN([_ECO_CUDA_ARCHS], [
     done])
   eco_cuda_archs=`echo " $eco_cuda_archs " | $SED 's/ 90 / 90a /'`
   eco_cuda_archs=`echo $eco_cuda_archs`
+  for eco_arch in $eco_cuda_archs; do
+    AS_CASE([$eco_known], [*" ${eco_arch%@<:@af@:>@} "*|'  '], [],
+      [AC_MSG_ERROR([--with-cuda-arch has $eco_arch, must be native, all, ptx or some of$eco_known])])
+  done
 ])
 
 # _ECO_CUDA_COMPRESS: a sixth of the size.  The smallest form needs a driver of 12.4, which 13.0 has.
@@ -129,9 +136,6 @@ _ACEOF
   AS_IF([$NVCC $NVCC_HOST $CUDA_GENCODE $CUDA_COMPRESS $NVCCFLAGS -c conftest.cu -o conftest.o >&AS_MESSAGE_LOG_FD 2>&1],
     [AC_MSG_RESULT([yes])],
     [AC_MSG_RESULT([no])
-     AS_CASE([$with_cuda_arch], [native|all|ptx], [],
-       [AC_MSG_ERROR([--with-cuda-arch is $with_cuda_arch, must be native, all, ptx, or numbers from 75 on that
-                  nvcc knows, such as 75,90a (see config.log)])])
      eco_cuda_why="nvcc cannot compile for $eco_cuda_archs (see config.log)"])
   rm -f conftest.cu conftest.o
 ])

@@ -127,7 +127,7 @@ static void add_parts(struct eco_text *text, const struct eco_grammar *grammar)
             if (option->word[w].word != NULL)
                 eco_text_add(text, " %s", option->word[w].word);
         if (option->key != NULL)
-            eco_text_add(text, " %s%s", option->key, option->key[1] == '\0' ? "#" : "");
+            eco_text_add(text, " %s#", option->key);
     }
 }
 
@@ -137,7 +137,7 @@ ecornn_status eco_reading_fail(const struct eco_reading *reading, const char *pa
     struct eco_text all = {parts, sizeof parts, 0};
     add_parts(&all, reading->grammar);
     return eco_fail(ECORNN_BAD_ARGUMENT,
-                    "\"%s\" is not a valid part of problem string \"%s\"; there are%s", part,
+                    "\"%s\" is not a valid part of problem string \"%s\"; valid are%s", part,
                     reading->text, parts);
 }
 

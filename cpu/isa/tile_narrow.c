@@ -10,7 +10,7 @@
 
 enum { MANY_REGISTERS = VEC_REGISTERS == 32 };
 enum { MOST_ROWS = 12, PAIR = 2 * VEC_LANES, VECTOR = ECO_NARROW_GROUP * VEC_LANES };
-/* Bytes by which one or two rows prefetch their panel: the processor's own ends with a page. */
+/* Bytes by which one or two rows prefetch their panel: the processor does not cross pages. */
 enum { AHEAD = 4096, AHEAD_ROWS = 2, LINE = 64 };
 /* Rows of a block by vectors: sums, packed weights and widened ones share the registers. */
 enum {
@@ -108,7 +108,7 @@ ALWAYS_INLINE void narrow_sums(vec (*sum)[ECO_TILE_VECTORS], const struct eco_ti
                 next += LINE * V;
 #pragma GCC unroll 4
             for (int v = 0; R <= AHEAD_ROWS && v < V; v++)
-                __builtin_prefetch((const char *)(at + v * VECTOR) + AHEAD, 0, 3);
+                __builtin_prefetch((const void *)((uintptr_t)(at + v * VECTOR) + AHEAD), 0, 3);
             narrow_load(raw, at, V);
             narrow_widened(weight, raw, V, false);
             wide = narrow_keep(wide, weight, V);

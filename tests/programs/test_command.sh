@@ -280,7 +280,7 @@ if [ -w /dev/full ]; then
     "$ecornn" info >&- 2> "$work/errors" || found=closed
     [ $found = closed ] || fail "printed to a closed output"
 fi
-refuse 1 "; there are f32 f64" plan lstm/nonsense
+refuse 1 "; valid are f32 f64" plan lstm/nonsense
 (export ECORNN_ALGORITHM=fast &&
     refuse 1 'ECORNN_ALGORITHM is "fast", must be one of packed' plan --device cpu:1 lstm/T1/N1/I1/H1)
 refuse 1 "layer 0 of a net" plan --device cpu:1 "T5/N3/I4; nonsense"
