@@ -311,7 +311,7 @@ static const struct {
     {"grid=8x9x1", "lstm/f64/T3/N3/I3/H3", "is none of the values of that key: OPSxROWSxUNITS"},
     {"carried=1", "lstm/T3/N3/I3/H3", "no stage of the cell carries"},
     {"block-steps=4", "lstm/T3/N3/I3/H3", "not linear in its states"},
-    {"algorithm=nothing", "lstm/T3/N3/I3/H3", "left out"},
+    {"algorithm=nothing", "lstm/T3/N3/I3/H3", "algorithm is \"nothing\", must be one of packed"},
     {"groups=2,tile=2", "lstm/T3/N3/I3/H3", "\"tile=2\" is not KEY=VALUE with one of these keys: "},
     {"graph=1,chunk", "lstm/T3/N3/I3/H3", "\"chunk\" is not KEY=VALUE"},
     {"=1", "lstm/T3/N3/I3/H3", "grid, vectors, own-units, "},
