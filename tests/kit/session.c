@@ -57,7 +57,7 @@ static size_t element_of(const struct eco_run_array *row, ecornn_type type)
 static void set(unsigned char *to, const struct eco_run_array *row, size_t i, ecornn_type type,
                 double value)
 {
-    const int32_t length = (int32_t)value;
+    const int32_t length = element_of(row, ECORNN_F64) == sizeof length ? (int32_t)value : 0;
     if (element_of(row, ECORNN_F64) == sizeof length)
         memcpy(to + i * sizeof length, &length, sizeof length);
     else if (row->element == ECO_ARRAY_MARK)
