@@ -117,10 +117,14 @@ def bench_gpu(*options):
     return lambda build, problems, seconds: command(build, problems, min(seconds, 0.02))
 
 
-def bench_cpu(*options):
+def threads():
+    """The numbers of threads of a CPU's tables, as a list with commas."""
     cores = len(os.sched_getaffinity(0))
-    threads = sorted({count for count in THREADS if count < cores} | {cores})
-    return bench("--threads", ",".join(map(str, threads)), *options)
+    return ",".join(map(str, sorted({count for count in THREADS if count < cores} | {cores})))
+
+
+def bench_cpu(*options):
+    return bench("--threads", threads(), *options)
 
 
 def with_avx2(command):
@@ -203,7 +207,7 @@ ALL = {
     "cpu-loop": Table("cpu", "us a run, and of a loop of CBLAS products",
                       listed("small", "medium"), bench_cpu("--versus", "loop"), from_bench, at_once=1),
     "cpu-torch": Table("cpu", "us a call of ecornn.torch, and of torch.nn",
-                       listed("torch-layers"), layers("cpu"), at_once=2),
+                       listed("torch-layers"), layers(f"cpu:{threads()}"), at_once=2),
 }
 
 
@@ -378,8 +382,8 @@ def main():
     parser.add_argument("--tables", metavar="A,B", help=f"of {', '.join(ALL)}; without: all of this machine")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where rows are written (BUILD/claims)")
     parser.add_argument("--seconds", type=float, default=1.0,
-                        help="for which a problem is timed (1; on a GPU at most 0.02)")
-    parser.add_argument("--rerun", action="store_true", help="measures also rows that are there")
+                        help="for each problem (1; on a GPU at most 0.02; tables of torch have their own)")
+    parser.add_argument("--rerun", action="store_true", help="measure rows again that exist")
     options = parser.parse_args()
     options.build = options.build.resolve()
     options.out = (options.out or options.build / "claims").resolve()

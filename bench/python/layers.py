@@ -1,11 +1,11 @@
 """Layers of ecornn.torch and of torch.nn, in one process: microseconds of a call, as rows of CSV.
 
-    python layers.py cpu|cuda PROBLEM...
+    python layers.py cpu[:THREADS,...]|cuda PROBLEM...
 
 PROBLEM is like LSTM/L2/bi/T50/N32/I256/H256, or LSTMCell/N32/I256/H256; "/amp" at its end means
-autocast to BF16.  Each is timed in inference, without gradients, and in a training step: forward,
-backward, and on a CPU a step of SGD.  A CPU is measured with 1, 2, 8 and 16 threads, as far as it
-has cores, and with all.  "workspace MiB" and "peer MiB" are the peaks of a GPU's memory in training.
+autocast to BF16, "/f64" F64.  Each is timed in inference, without gradients, and in a training
+step: forward, backward, and on a CPU a step of SGD.  THREADS: 1 and all cores, if none is said.
+"workspace MiB" and "peer MiB" are the peaks of a GPU's memory in training.
 """
 import contextlib
 import gc
@@ -30,7 +30,10 @@ def read(problem):
     arguments = {"input_size": size["I"], "hidden_size": size["H"]}
     if not kind.endswith("Cell"):
         arguments.update(num_layers=size.get("L", 1), bidirectional="bi" in parts)
-    unknown = [p for p in parts if not p[1:].isdigit() and p not in ("bi", "amp")]
+    if "f64" in parts:
+        arguments["dtype"] = torch.float64
+    unknown = [p for p in parts
+               if not (p[0] in "LTNIH" and p[1:].isdigit()) and p not in ("bi", "amp", "f64")]
     if unknown or kind.replace("Cell", "") not in ("LSTM", "GRU", "RNN"):
         sys.exit(f"{problem}: {(unknown or [kind])[0]} is not supported")
     return kind, arguments, (*([size["T"]] if "T" in size else []), size["N"], size["I"]), "amp" in parts
@@ -66,7 +69,7 @@ def calls(package, problem, device):
     kind, arguments, shape, amp = read(problem)
     torch.manual_seed(0)
     module = getattr(package, kind)(**arguments, device=device)
-    x = torch.randn(*shape, device=device)
+    x = torch.randn(*shape, device=device, dtype=arguments.get("dtype"))
     optimizer = torch.optim.SGD(module.parameters(), lr=1e-4)
     context = ((lambda: torch.autocast(device, dtype=torch.bfloat16)) if amp
                else contextlib.nullcontext)
@@ -107,8 +110,9 @@ def measure(package, problem, device):
 
 def main():
     device, *problems = sys.argv[1:]
-    cores = len(os.sched_getaffinity(0))
-    threads = sorted({count for count in (1, 2, 8, 16) if count < cores} | {cores})
+    device, _, said = device.partition(":")
+    threads = ([int(count) for count in said.split(",")] if said
+               else sorted({1, len(os.sched_getaffinity(0))}))
     print(COLUMNS)
     for problem in problems:
         for count in threads if device == "cpu" else [0]:
