@@ -82,8 +82,8 @@ def main(arguments):
             refuse(f"--turns is {options[1:2]}, must be a number from 1 on, before problems")
         turns, options = int(options[1]), options[2:]
     found = [{}, {}]
-    for _ in range(turns):
-        for side in (1, 0):  # NEW first: it draws the problems
+    for turn in range(turns):
+        for side in ((0, 1) if turn % 2 else (1, 0)):  # NEW first: it draws the problems
             one = times(builds[side], options)
             options = listed(options, sorted({problem for problem, _ in one}))
             for row, ms in one.items():
