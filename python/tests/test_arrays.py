@@ -371,14 +371,14 @@ def test_torch_s_tensors_on_a_gpu(name):
     layer = Layer("lstm", 32, 64, layers=2, direction="both", dtype=short, device="cuda:0")
     right = Layer("lstm", 32, 64, layers=2, direction="both", device="reference")
     values, lengths = draw(9, 4, 32), [9, 0, 3, 5]
-    x = torch.from_numpy(values).cuda().to(getattr(torch, name))
+    x = torch.from_numpy(values).to("cuda:0").to(getattr(torch, name))
     values = x.float().cpu().numpy()
     expected = right.forward(values, lengths=lengths)
-    dy = torch.ones(9, 4, 128, dtype=x.dtype, device="cuda")
+    dy = torch.ones(9, 4, 128, dtype=x.dtype, device="cuda:0")
     expected_grads = expected.backward(np.ones((9, 4, 128), np.float32))
     limit = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.1}[name]
-    on_gpu = torch.tensor(lengths, dtype=torch.int32, device="cuda")
-    other = torch.cuda.Stream()
+    on_gpu = torch.tensor(lengths, dtype=torch.int32, device="cuda:0")
+    other = torch.cuda.Stream("cuda:0")
     for given, stream in ((lengths, None), (on_gpu, other), (on_gpu, other.cuda_stream)):
         run = layer.forward(x, lengths=given, stream=stream)
         grads = run.backward(dy)
@@ -411,8 +411,9 @@ def test_cupy_s_arrays_on_a_gpu():
     layer = Layer("gru", 16, 32, device="cuda:0")
     values = draw(6, 3, 16)
     right = Layer("gru", 16, 32, device="reference")(values, lengths=[6, 1, 0])[0]
-    x, lengths = cupy.asarray(values), cupy.asarray([6, 1, 0], cupy.int32)
-    with cupy.cuda.Stream() as stream:
+    with cupy.cuda.Device(0):
+        x, lengths = cupy.asarray(values), cupy.asarray([6, 1, 0], cupy.int32)
+    with cupy.cuda.Device(0), cupy.cuda.Stream() as stream:
         y, final = layer(x, lengths=lengths, stream=stream)
         assert type(y) is cupy.ndarray
         np.testing.assert_allclose(y.get(), right, rtol=1e-4, atol=1e-5)
@@ -442,10 +443,10 @@ def test_threads_share_a_gpu_s_layer(in_threads):
     right = [reference(x)[0] for x in inputs]
 
     def work(k):
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream("cuda:0")
         with torch.cuda.stream(stream):
             for turn in range(40):
-                x = torch.from_numpy(inputs[(k + turn) % 6]).cuda()
+                x = torch.from_numpy(inputs[(k + turn) % 6]).to("cuda:0")
                 run = layer.forward(x, stream=stream if turn % 2 else None)
                 assert run.backward(run.y).x.shape == x.shape
                 found = run.y.cpu().numpy()
@@ -459,14 +460,14 @@ def test_memory_of_a_gpu_is_freed():
     if not torch.cuda.is_available():
         pytest.skip("no GPU")
     layer = Layer("lstm", 64, 128, device="cuda:0")
-    x = torch.randn(64, 32, 64, device="cuda")
+    x = torch.randn(64, 32, 64, device="cuda:0")
 
     def free_after(turns):
         for _ in range(turns):
             run = layer.forward(x)
             run.backward(run.y)
-        torch.cuda.synchronize()
-        return torch.cuda.mem_get_info()[0]
+        torch.cuda.synchronize(0)
+        return torch.cuda.mem_get_info(0)[0]
 
     # Another process may allocate on the GPU meanwhile, but not in each of these attempts.  A run
     # has more than 1 MB.
