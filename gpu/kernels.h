@@ -71,10 +71,9 @@ struct eco_move_call {
     uint64_t seed, threshold;
     uint32_t draw_step, draw_row; /* random numbers count steps and rows from these */
     double scale;
+    bool overlap; /* as of eco_launch(), and so may the kernel that follows */
 };
-/* overlap: as of eco_launch(); a kernel that follows may become resident once all before this one
- * have ended. */
-cudaError_t eco_launch_move(const struct eco_move_call *call, bool overlap, cudaStream_t stream);
+cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);
 
 /* Zeroes `width` elements at every `row` elements from data on, `count` times. */
 struct eco_gaps_call {

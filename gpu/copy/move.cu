@@ -16,8 +16,8 @@ ECO_DEVICE size_t element_index(const struct eco_plane *plane, int32_t t, int32_
 
 enum { MOVE_THREADS = 128, MOVE_BLOCKS = 65535 };
 
-static cudaError_t launch_after(bool overlap, const void *kernel, const void *call, int32_t width,
-                                int64_t rows, cudaStream_t stream)
+static cudaError_t launch(bool overlap, const void *kernel, const void *call, int32_t width,
+                          int64_t rows, cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
     unsigned threads = MOVE_THREADS;
@@ -30,13 +30,16 @@ static cudaError_t launch_after(bool overlap, const void *kernel, const void *ca
     return eco_launch(kernel, grid, dim3(threads), argument, overlap, stream);
 }
 
-static cudaError_t launch(const void *kernel, const void *call, int32_t width, int64_t rows,
-                          cudaStream_t stream)
-{
-    return launch_after(false, kernel, call, width, rows, stream);
-}
-
 /* ---- moves ----------------------------------------------------------------------------------- */
+
+/* Waits for the kernels before. Large grids that do not overlap pay no instruction for it. */
+ECO_DEVICE void follow(bool overlap)
+{
+    if (overlap) {
+        wait_on_dependent_grids();
+        launch_dependent_grids();
+    }
+}
 
 /* Selects instead of multiplying, because a dropped value may be infinite. */
 static __device__ double dropped(const struct eco_move_call *call, int32_t t, int32_t n, int32_t i,
@@ -58,8 +61,7 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
     const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
     const int64_t rows = (int64_t)call.steps * call.rows;
     const bool fills = i >= call.width;
-    wait_on_dependent_grids();
-    launch_dependent_grids();
+    follow(call.overlap);
     if (i >= call.width + call.zeros)
         return;
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
@@ -83,8 +85,7 @@ static __global__ void sum_rows(const __grid_constant__ struct eco_move_call cal
     enum { WARP = 32 };
     const int32_t lane = (int32_t)threadIdx.x;
     const int64_t rows = (int64_t)call.steps * call.rows;
-    wait_on_dependent_grids();
-    launch_dependent_grids();
+    follow(call.overlap);
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
         const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
         const size_t to = element_index(&call.to, t, n, 0);
@@ -109,13 +110,13 @@ struct copy {
     uint32_t all, rows, wide, zeros; /* pieces; rows of a step; pieces of a row: copied, zeros */
     int32_t t0;
     const int32_t *lengths;
+    bool overlap;
 };
 
 static __global__ void copy_rows(const __grid_constant__ struct copy copy)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy.wide + copy.zeros;
-    wait_on_dependent_grids();
-    launch_dependent_grids();
+    follow(copy.overlap);
     if (i >= copy.all)
         return;
     const uint32_t r = i / row, k = i % row, t = r / copy.rows, n = r % copy.rows;
@@ -145,25 +146,26 @@ static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
                           (uint32_t)((size_t)call->width * bytes / piece),
                           (uint32_t)((size_t)call->zeros * bytes / piece),
                           call->t0,
-                          call->lengths};
+                          call->lengths,
+                          call->overlap};
     return call->from.data && call->from.type == call->to.type && !call->padding.data &&
            !call->add && !call->drop && !call->spreads && places % piece == 0 && 0 < all &&
            all <= INT32_MAX;
 }
 
-cudaError_t eco_launch_move(const struct eco_move_call *call, bool overlap, cudaStream_t stream)
+cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream)
 {
     struct copy copy;
     void *argument[] = {&copy};
     const int64_t rows = (int64_t)call->steps * call->rows;
     if (call->sums)
-        return launch_after(overlap, (const void *)sum_rows, call, 1, rows, stream);
+        return launch(call->overlap, (const void *)sum_rows, call, 1, rows, stream);
     if (describe_copy(call, &copy))
         return eco_launch((const void *)copy_rows,
                           dim3((copy.all + MOVE_THREADS - 1) / MOVE_THREADS), dim3(MOVE_THREADS),
-                          argument, overlap, stream);
-    return launch_after(overlap, (const void *)move_rows, call, call->width + call->zeros, rows,
-                        stream);
+                          argument, call->overlap, stream);
+    return launch(call->overlap, (const void *)move_rows, call, call->width + call->zeros, rows,
+                  stream);
 }
 
 /* ---- resets ---------------------------------------------------------------------------------- */
@@ -242,7 +244,7 @@ cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t str
         return cudaLaunchKernel((const void *)patch_pieces,
                                 dim3((patch.copy.all + MOVE_THREADS - 1) / MOVE_THREADS),
                                 dim3(MOVE_THREADS), argument, 0, stream);
-    return launch((const void *)patch_rows, call, call->width + call->zeros,
+    return launch(false, (const void *)patch_rows, call, call->width + call->zeros,
                   (int64_t)call->steps * call->rows, stream);
 }
 
@@ -267,7 +269,7 @@ static __global__ void cut_rows(const __grid_constant__ struct eco_cut_call call
 
 cudaError_t eco_launch_cut(const struct eco_cut_call *call, cudaStream_t stream)
 {
-    return launch((const void *)cut_rows, call, call->width, call->rows, stream);
+    return launch(false, (const void *)cut_rows, call, call->width, call->rows, stream);
 }
 
 /* ---- gaps ------------------------------------------------------------------------------------ */
@@ -355,7 +357,7 @@ static __global__ void project(const __grid_constant__ struct eco_project_call c
 
 cudaError_t eco_launch_project(const struct eco_project_call *call, cudaStream_t stream)
 {
-    return launch((const void *)project, call, call->width, call->rows, stream);
+    return launch(false, (const void *)project, call, call->width, call->rows, stream);
 }
 
 static __global__ void project_back(const __grid_constant__ struct eco_project_back_call call)
@@ -380,7 +382,7 @@ static __global__ void project_back(const __grid_constant__ struct eco_project_b
 
 cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cudaStream_t stream)
 {
-    return launch((const void *)project_back, call, call->width, call->rows, stream);
+    return launch(false, (const void *)project_back, call, call->width, call->rows, stream);
 }
 
 /* The architecture of the code, not of the device: a newer device may have translated the code. */

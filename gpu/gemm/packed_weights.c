@@ -38,7 +38,7 @@ static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
         .rows = matrix->n * matrix->height,
         .width = matrix->row};
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_move(&call, false, run->stream), "widening weights");
+        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "widening weights");
 }
 
 static void transpose(struct eco_gpu_run *run, const struct eco_op *op, int part)

@@ -116,7 +116,7 @@ static ecornn_status move(const struct eco_call *call, void *stream)
             .rows = (int32_t)(left < MOST ? left : MOST),
             .width = (int32_t)rows->width,
             .add = rows->add};
-        status = eco_cuda_status(eco_launch_move(&some, false, stream), "moving rows");
+        status = eco_cuda_status(eco_launch_move(&some, stream), "moving rows");
     }
     return status;
 }
@@ -159,7 +159,7 @@ static ecornn_status drop(const struct eco_call *call, void *stream)
                                 .scale = 1 / (1 - drop->p)};
     all.to.data = drop->to;
     all.from.data = eco_after(drop->from, 0);
-    return ECO_CUDA(eco_launch_move(&all, false, stream));
+    return ECO_CUDA(eco_launch_move(&all, stream));
 }
 
 static ecornn_status count(const struct eco_call *call, void *stream)

@@ -63,8 +63,7 @@ static void begin_dh(struct eco_gpu_run *run, const struct eco_bound *bound)
                                        .width = run->problem->P,
                                        .t0 = op->t0};
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_move(&call, false, run->stream),
-                          "gradients of a projection");
+        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "gradients of a projection");
 }
 
 /* Computes the gradient of u = dh P, which replaces the carry in the stages. */

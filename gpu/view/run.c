@@ -146,10 +146,10 @@ void eco_gpu_move(void *context, const struct eco_move *move)
         const struct eco_patch_call call = patch_of(run, move);
         eco_gpu_note_cuda(run, eco_launch_patch(&call, run->stream), "resetting states");
     } else {
-        const struct eco_move_call call = call_of(run, move);
+        struct eco_move_call call = call_of(run, move);
         /* the gain was measured in runs of one step alone */
-        const bool overlap = run->args->T == 1 && eco_launch_after(&run->launch);
-        eco_gpu_note_cuda(run, eco_launch_move(&call, overlap, run->stream), "moving rows");
+        call.overlap = run->args->T == 1 && eco_launch_after(&run->launch);
+        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "moving rows");
     }
 }
 
@@ -207,7 +207,7 @@ void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound
 static void move(struct eco_gpu_run *run, const struct eco_move_call *call)
 {
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_move(call, false, run->stream), "copying states");
+        eco_gpu_note_cuda(run, eco_launch_move(call, run->stream), "copying states");
 }
 
 void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound)
