@@ -15,7 +15,7 @@ fits (by a hash of the problem), by algorithm of the best candidate:
 
 A choice that was not measured counts as the measured one that differs from it in the fewest keys.
 
-Then it compares estimates with the times from graphs of gpu-grid and gpu-many-rows, measured on an H100 with the
+Then it compares estimates with the times from graphs of gpu-grid and gpu-many-rows, measured on an H200 with the
 plans of that day: the error as above, and the mean of log(estimate / time), by type.
 """
 import argparse
@@ -31,7 +31,7 @@ from itertools import combinations
 from pathlib import Path
 
 TABLE = "doc/measurements/gpu-drawn-h200.csv"
-BENCHES = "doc/measurements/gpu-grid.h100-80gb-hbm3.csv", "doc/measurements/gpu-many-rows.h100-80gb-hbm3.csv"
+BENCHES = "doc/measurements/gpu-grid.h200.csv", "doc/measurements/gpu-many-rows.h200.csv"
 
 
 def is_held_out(problem):
@@ -134,7 +134,7 @@ def show(name, rows):
 def show_benches(build, runs):
     said = replayed(build, [(problem, "") for problem in runs])
     logs = {problem: math.log(1e6 * float(seconds) / us) for (problem, us), (seconds, _) in zip(runs.items(), said)}
-    print(f"{'H100, in %':22}    n  error   mean")
+    print(f"{'bench, in %':22}    n  error   mean")
     for name, chosen in (("all", r""), ("16 bits", r"/b?f16/"), ("F32, fast", r"/f32/fast/"), ("F32", r"/f32/(?!fast)")):
         values = [value for problem, value in logs.items() if re.search(chosen, problem)]
         print(f"{name:22} {len(values):4d} {100 * sum(map(abs, values)) / len(values):6.1f} "

@@ -15,6 +15,8 @@ HERE = Path(__file__).resolve().parent
 TABLES = HERE.parent / "measurements"
 BLUE, ORANGE, GREEN, PURPLE, DARK = "#2a6f97", "#d1662a", "#7a9e3f", "#8e5ea2", "#333333"
 USES = (("inference", "infer", BLUE), ("training", "train", ORANGE))
+CPUS = (("cpu-grid", "oneDNN 3.13"), ("cpu-torch", "torch.nn"),
+        ("cpu-loop", "a loop over CBLAS products"))
 TYPES = (("bf16", "BF16"), ("f16", "F16"), ("f32/fast", "F32 with TF32"), ("f32", "F32"))
 
 
@@ -34,12 +36,11 @@ def table(name):
 
 def device(name):
     """The device of a table of claims.py, as people write it."""
-    return path_of(name).name.split(".")[1].split("-")[0].upper()
-
-
-def first(cell):
-    """The number at the beginning of a cell, as in "1.15 [1.12, 1.16]"."""
-    return float(re.match(r"[0-9.]+", cell).group())
+    words = path_of(name).name.split(".")[1].split("-")
+    if not name.startswith("cpu"):
+        return words[0].upper()
+    made, kind, *rest = words[0].capitalize(), words[1].capitalize(), *words[2:]
+    return f"{made} {kind}" + (" with AMX" if "amx" in rest else "")
 
 
 def ratio(row):
@@ -52,6 +53,19 @@ def graphs(name, kind, use):
     return {row["problem"].replace(f"/{kind}/{use}/", " ").replace("/", " "): row
             for row in table(name)
             if row["way"] == "graph" and re.match(rf"[\w-]+/{kind}/{use}/", row["problem"])}
+
+
+def threads_of(name):
+    """The numbers of threads of a CPU's table."""
+    return sorted({int(re.search(r"(\d+) thread", row["way"])[1]) for row in table(name)})
+
+
+def on_threads(name, use, threads):
+    """The speed-ups of F32 in one use, with so many threads, by problem."""
+    return {row["problem"]: ratio(row) for row in table(name)
+            if re.search(rf"\b{use}\b", f"{row['problem']} {row['way']}")
+            and re.search(rf"\b{threads} thread", row["way"])
+            and not re.search("bf16|amp", row["problem"])}
 
 
 def speedup_axis(axes, least, most, ticks):
@@ -67,13 +81,6 @@ def speedup_axis(axes, least, most, ticks):
 
 def speedup(plt):
     """README: all speed-ups at one look; one dot for each problem."""
-    onednn, loop = table("cpu-grid"), table("cpu-loop")
-    pytorch = [row for row in table("cpu-pytorch") if "/train/" in row["problem"]]
-
-    def of(rows, use, threads):
-        return [first(row["ratio"]) for row in rows if f"/{use}/" in row["problem"]
-                and row["threads"] == threads and not re.search("bf16| ", row["problem"])]
-
     groups = [
         *((f"{device(name)}: cuDNN 9, both from CUDA graphs{rest}",
            [(f"{label}, {use}", [ratio(row) for row in graphs(name, kind, short).values()], colour)
@@ -83,14 +90,10 @@ def speedup(plt):
         (f"{device('gpu-torch')}: torch.nn with cuDNN, eager",
          [(use, [ratio(row) for row in table("gpu-torch") if row["way"] == short], colour)
           for use, short, colour in USES]),
-        ("Zen 4: oneDNN 3.13, F32",
-         [(f"{use}, {n} thread{'s' * (n > '1')}", of(onednn, short, n), colour)
-          for use, short, colour in USES for n in "12"]),
-        ("Zen 4: PyTorch 2.15, F32",
-         [(f"training, {name[7:]}", [first(row[name]) for row in pytorch], ORANGE)
-          for name in ("ratio, 1 thread", "ratio, 2 threads")]),
-        ("EPYC: a loop over CBLAS products, F32",
-         [(f"{use}, 2 threads", of(loop, short, "2"), colour) for use, short, colour in USES])]
+        *((f"{device(name)}: {peer}, F32",
+           [(f"{use}, {n} thread{'s' * (n > 1)}", [*on_threads(name, short, n).values()], colour)
+            for use, short, colour in USES for n in threads_of(name)])
+          for name, peer in CPUS)]
     lines = sum(len(strips) + 1 for _, strips in groups)
     figure, axes = plt.subplots(figsize=(9, 0.24 * lines + 0.9))
     speedup_axis(axes, 0.4, 25, (0.5, 1, 2, 4, 8, 16))
@@ -137,11 +140,14 @@ def gpu(plt):
 
 
 def cpu(plt):
+    names = [(f"{n} thread{'s' * (n > 1)}", colour)
+             for n, colour in zip(threads_of("cpu-grid"), (BLUE, ORANGE, GREEN, PURPLE, DARK))]
     problems = {}
     for row in table("cpu-grid"):
-        problems.setdefault(row["problem"], [None, None])[int(row["threads"]) - 1] = first(row["ratio"])
-    return by_problem(plt, "Zen 4, 2 cores: speed-up over the fastest primitive of oneDNN 3.13", problems,
-                      (("1 thread", BLUE), ("2 threads", ORANGE)), 0.8, 2.2, (0.8, 1, 1.25, 1.5, 2))
+        problems.setdefault(row["problem"], {})[row["way"]] = ratio(row)
+    return by_problem(plt, f"{device('cpu-grid')}: speed-up over the fastest primitive of oneDNN 3.13",
+                      {problem: [found[way] for way, _ in names] for problem, found in problems.items()},
+                      names, 0.5, 8, (0.5, 0.8, 1, 1.5, 2, 4, 8))
 
 
 def memory(plt):
@@ -165,7 +171,7 @@ def memory(plt):
     return figure
 
 
-PLOTS = {speedup: "gpu-grid gpu-many-rows gpu-torch cpu-grid cpu-pytorch cpu-loop", gpu: "gpu-grid",
+PLOTS = {speedup: "gpu-grid gpu-many-rows gpu-torch cpu-grid cpu-torch cpu-loop", gpu: "gpu-grid",
          cpu: "cpu-grid", memory: "gpu-memory"}
 
 
