@@ -120,6 +120,8 @@ struct eco_backend {
     /* Runs jobs: on lanes that fork from the stream and join it, or on threads. */
     ecornn_status (*fork)(struct ecornn_device *device, const struct eco_jobs *jobs, void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
+    /* Are these bytes of the host equal?  NULL: the calling thread compares them. */
+    bool (*same)(const struct ecornn_device *device, const void *a, const void *b, size_t bytes);
     /* Lets this thread measure outside of any capture, on a stream of its own, until the end.
      * UNSUPPORTED: a stream is being captured.  NULL: there are no streams. */
     ecornn_status (*begin_measuring)(struct ecornn_device *device, struct eco_measuring *own);

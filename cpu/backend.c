@@ -192,6 +192,7 @@ const struct eco_backend eco_backend_cpu = {
     .queue = eco_cpu_queue,
     .fork = eco_cpu_fork,
     .wait = eco_host_wait,
+    .same = eco_cpu_same,
     .prepare = prepare,
     .release = release,
     .describe = describe,

@@ -123,6 +123,7 @@ void eco_cpu_run_on_threads(const struct eco_cpu *cpu, int threads,
 ecornn_status eco_cpu_queue(struct ecornn_device *device, const struct eco_call *calls, int count,
                             void *stream);
 ecornn_status eco_cpu_fork(struct ecornn_device *device, const struct eco_jobs *jobs, void *stream);
+bool eco_cpu_same(const struct ecornn_device *device, const void *a, const void *b, size_t bytes);
 /* Waits for every thread of the team; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Does OpenMP count on threads that this process, a fork, does not have? Then the calling thread

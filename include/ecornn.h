@@ -154,6 +154,10 @@ ECORNN_API ecornn_status ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes
  */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      const void *const *added, void *weights, void *stream);
+/** Sets *same to 1 if bytes of host memory at a and b are equal, else to 0.  The threads of a CPU
+ * divide large blocks.  For programs that pack again where parameters differ from a copy. */
+ECORNN_API ecornn_status ecornn_same(const ecornn_plan *plan, const void *a, const void *b,
+                                     size_t bytes, int *same);
 
 /** What a run reads and writes. */
 typedef struct ecornn_io {

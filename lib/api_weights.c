@@ -10,6 +10,8 @@
 #include "common/compose/tangent.h"
 #include "lib/check.h"
 
+#include <string.h>
+
 /* Bytes from one model's part of the block to the next; 0 for one model. */
 static size_t stride_of(const ecornn_plan *plan, bool back)
 {
@@ -204,6 +206,20 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
         .params = params, .added = added, .block = weights, .stream = stream};
     const ecornn_status status = eco_check_plan(plan);
     return status == ECORNN_OK ? pack(plan, &packing) : status;
+}
+
+ecornn_status ecornn_same(const ecornn_plan *plan, const void *a, const void *b, size_t bytes,
+                          int *same)
+{
+    const ecornn_status status = eco_check_plan(plan);
+    if (status != ECORNN_OK)
+        return status;
+    if (!same || (bytes > 0 && (!a || !b)))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", !same ? "same" : !a ? "a" : "b");
+    const ecornn_device *device = plan->device;
+    *same = bytes == 0 || (device->backend->same ? device->backend->same(device, a, b, bytes)
+                                                 : memcmp(a, b, bytes) == 0);
+    return ECORNN_OK;
 }
 
 ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,

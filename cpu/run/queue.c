@@ -5,6 +5,7 @@
 #include "cpu/cpu.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "common/compose/sequence.h"
 #include "common/host.h"
@@ -140,4 +141,37 @@ ecornn_status eco_cpu_fork(struct ecornn_device *device, const struct eco_jobs *
     eco_cpu_run_on_threads(cpu, cpu->threads, take_jobs, &team);
     return team.status != ECORNN_OK ? eco_fail(team.status, "%s", team.detail)
                                     : jobs->last(jobs->user_data, stream);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+struct comparison {
+    const char *a, *b;
+    size_t bytes;
+    atomic_bool differ;
+};
+
+static void compare_part(void *own, int id, int count)
+{
+    enum { PIECE = 1 << 15 };
+    struct comparison *const of = own;
+    const size_t pieces = (of->bytes + PIECE - 1) / PIECE,
+                 end = pieces * ((size_t)id + 1) / (size_t)count;
+    for (size_t p = pieces * (size_t)id / (size_t)count;
+         p < end && !atomic_load_explicit(&of->differ, memory_order_relaxed); p++) {
+        const size_t at = p * PIECE, left = of->bytes - at;
+        if (memcmp(of->a + at, of->b + at, left < PIECE ? left : PIECE) != 0)
+            atomic_store_explicit(&of->differ, true, memory_order_relaxed);
+    }
+}
+
+bool eco_cpu_same(const struct ecornn_device *device, const void *a, const void *b, size_t bytes)
+{
+    enum { BYTES_OF_A_THREAD = 1 << 18 };
+    const struct eco_cpu *const cpu = device->context;
+    const size_t worth = bytes / BYTES_OF_A_THREAD + 1;
+    struct comparison of = {.a = a, .b = b, .bytes = bytes};
+    eco_cpu_run_on_threads(cpu, worth < (size_t)cpu->threads ? (int)worth : cpu->threads,
+                           compare_part, &of);
+    return !of.differ;
 }

@@ -215,13 +215,14 @@ void layout_copy(const struct plan *plan, char **start, char *copy)
 bool layout_same(const struct plan *plan, char *const *start, const char *copy)
 {
     const struct layout *const layout = plan->more;
-    bool same = true;
-    for (int64_t i = 0; same && i < layout->arrays; i++) {
-        const int64_t bytes = bytes_of(plan, i);
-        same = memcmp(copy, start[i], (size_t)bytes) == 0;
+    int same = 1;
+    for (int64_t i = 0; i < layout->arrays; i++) {
+        const size_t bytes = (size_t)bytes_of(plan, i);
+        if (library.same(plan->plan, copy, start[i], bytes, &same) != ECORNN_OK || !same)
+            return false;
         copy += bytes;
     }
-    return same;
+    return true;
 }
 
 /* The addresses of those places; none: of those in no array; NULL in an array without a start. */

@@ -33,6 +33,7 @@
     f(ecornn_status, forward, (const ecornn_plan *, int32_t, int32_t, const ecornn_io *)) \
     f(ecornn_status, backward, \
       (const ecornn_plan *, int32_t, int32_t, const ecornn_io *, const ecornn_gradient *)) \
+    f(ecornn_status, same, (const ecornn_plan *, const void *, const void *, size_t, int *)) \
     f(void *, alloc, (ecornn_device *, size_t)) \
     f(void, free, (ecornn_device *, void *)) \
     f(ecornn_status, wait, (ecornn_device *, void *)) \

@@ -281,5 +281,34 @@ START_TEST(a_nan_has_no_scale)
 }
 END_TEST
 
-TEST_MAIN("pack", {a_nan_has_no_scale, 1}, {sums_are_packed, 4}, {runs_take_parameters, 4},
-          {matrices_are_refused, 1}, {parameters_are_checked, 1})
+/* Threads compare pieces: of 32 KB, with 256 KB for each. */
+START_TEST(each_byte_is_compared)
+{
+    enum { BYTES = (3 << 20) + 5 };
+    static const char *const devices[] = {"reference", "cpu:1", "cpu:2", "cpu:3"};
+    static const size_t at[] = {0, (1 << 15) - 1, 1 << 20, BYTES - 1};
+    static char a[BYTES], b[BYTES];
+    struct net net;
+    int same = -1;
+    net_open(&net, devices[_i], NET_PROBLEM);
+    check_ok(ecornn_same(net.plan, a, b, BYTES, &same));
+    ck_assert_int_eq(same, 1);
+    for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+        b[at[k]] = 1;
+        check_ok(ecornn_same(net.plan, a, b, BYTES, &same));
+        ck_assert_int_eq(same, 0);
+        check_ok(ecornn_same(net.plan, a, b, at[k], &same));
+        ck_assert_int_eq(same, 1);
+        b[at[k]] = 0;
+    }
+    REFUSES(ecornn_same(NULL, a, b, 1, &same), "plan is NULL");
+    REFUSES(ecornn_same(net.plan, NULL, b, 1, &same), "a is NULL");
+    REFUSES(ecornn_same(net.plan, a, NULL, 1, &same), "b is NULL");
+    REFUSES(ecornn_same(net.plan, a, b, 1, NULL), "same is NULL");
+    check_ok(ecornn_same(net.plan, NULL, NULL, 0, &same));
+    net_close(&net);
+}
+END_TEST
+
+TEST_MAIN("pack", {a_nan_has_no_scale, 1}, {each_byte_is_compared, 4}, {sums_are_packed, 4},
+          {runs_take_parameters, 4}, {matrices_are_refused, 1}, {parameters_are_checked, 1})
