@@ -71,7 +71,8 @@ struct eco_move_call {
     uint64_t seed, threshold;
     uint32_t draw_step, draw_row; /* random numbers count steps and rows from these */
     double scale;
-    bool overlap; /* as of eco_launch(), and so may the kernel that follows */
+    bool orders;  /* the next kernel may become resident once all before this one have ended */
+    bool overlap; /* as of eco_launch(); only if it orders */
 };
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);
 

@@ -154,8 +154,8 @@ ECORNN_API ecornn_status ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes
  */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      const void *const *added, void *weights, void *stream);
-/** Sets *same to 1 if bytes of host memory at a and b are equal, else to 0.  The threads of a CPU
- * divide large blocks.  For programs that pack again where parameters differ from a copy. */
+/** Sets *same to 1 if all bytes of host memory at a and b are equal, else to 0; a CPU's threads
+ * divide 256 KB and more.  A program with a copy of its parameters sees whether to pack again. */
 ECORNN_API ecornn_status ecornn_same(const ecornn_plan *plan, const void *a, const void *b,
                                      size_t bytes, int *same);
 

@@ -40,7 +40,7 @@ def device(name):
     if not name.startswith("cpu"):
         return words[0].upper()
     made, kind, *rest = words[0].capitalize(), words[1].capitalize(), *words[2:]
-    return f"{made} {kind}" + (" with AMX" if "amx" in rest else "")
+    return f"{made} {kind} with {'AMX' if 'amx' in rest else 'AVX-512'}, {rest[-1]} cores"
 
 
 def ratio(row):
@@ -87,8 +87,9 @@ def speedup(plt):
             for kind, label in TYPES for use, short, colour in USES
             if graphs(name, kind, short)])
           for name, rest in (("gpu-grid", ""), ("gpu-many-rows", ", 128 to 4096 rows"))),
-        (f"{device('gpu-torch')}: torch.nn with cuDNN, eager",
-         [(use, [ratio(row) for row in table("gpu-torch") if row["way"] == short], colour)
+        (f"{device('gpu-torch')}: torch.nn with cuDNN, TF32, eager",
+         [(use, [ratio(row) for row in table("gpu-torch")
+                 if row["way"] == short and not row["problem"].endswith("/amp")], colour)
           for use, short, colour in USES]),
         *((f"{device(name)}: {peer}, F32",
            [(f"{use}, {n} thread{'s' * (n > 1)}", [*on_threads(name, short, n).values()], colour)

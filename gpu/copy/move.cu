@@ -32,10 +32,10 @@ static cudaError_t launch(bool overlap, const void *kernel, const void *call, in
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* Waits for the kernels before. Large grids that do not overlap pay no instruction for it. */
-ECO_DEVICE void follow(bool overlap)
+/* Each block waits for the kernels before, then lets the next become resident; or pays a branch. */
+ECO_DEVICE void order_grids(bool orders)
 {
-    if (overlap) {
+    if (orders) {
         wait_on_dependent_grids();
         launch_dependent_grids();
     }
@@ -61,7 +61,7 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
     const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
     const int64_t rows = (int64_t)call.steps * call.rows;
     const bool fills = i >= call.width;
-    follow(call.overlap);
+    order_grids(call.orders);
     if (i >= call.width + call.zeros)
         return;
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
@@ -85,7 +85,7 @@ static __global__ void sum_rows(const __grid_constant__ struct eco_move_call cal
     enum { WARP = 32 };
     const int32_t lane = (int32_t)threadIdx.x;
     const int64_t rows = (int64_t)call.steps * call.rows;
-    follow(call.overlap);
+    order_grids(call.orders);
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
         const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
         const size_t to = element_index(&call.to, t, n, 0);
@@ -110,13 +110,13 @@ struct copy {
     uint32_t all, rows, wide, zeros; /* pieces; rows of a step; pieces of a row: copied, zeros */
     int32_t t0;
     const int32_t *lengths;
-    bool overlap;
+    bool orders;
 };
 
 static __global__ void copy_rows(const __grid_constant__ struct copy copy)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy.wide + copy.zeros;
-    follow(copy.overlap);
+    order_grids(copy.orders);
     if (i >= copy.all)
         return;
     const uint32_t r = i / row, k = i % row, t = r / copy.rows, n = r % copy.rows;
@@ -147,7 +147,7 @@ static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
                           (uint32_t)((size_t)call->zeros * bytes / piece),
                           call->t0,
                           call->lengths,
-                          call->overlap};
+                          call->orders};
     return call->from.data && call->from.type == call->to.type && !call->padding.data &&
            !call->add && !call->drop && !call->spreads && places % piece == 0 && 0 < all &&
            all <= INT32_MAX;

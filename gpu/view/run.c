@@ -147,8 +147,8 @@ void eco_gpu_move(void *context, const struct eco_move *move)
         eco_gpu_note_cuda(run, eco_launch_patch(&call, run->stream), "resetting states");
     } else {
         struct eco_move_call call = call_of(run, move);
-        /* the gain was measured in runs of one step alone */
-        call.overlap = run->args->T == 1 && eco_launch_after(&run->launch);
+        call.orders = run->args->T == 1; /* the gain was measured there alone */
+        call.overlap = call.orders && eco_launch_after(&run->launch);
         eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "moving rows");
     }
 }

@@ -48,7 +48,7 @@ const struct layout *layout_of(struct plan *plan);
 
 /* Copies arrays, one after the other; start [arrays]: their addresses, afterwards of the copies. */
 void layout_copy(const struct plan *plan, char **start, char *copy);
-/* Do the arrays have the values of such a copy? */
+/* Do the arrays have the values of such a copy?  Also false if the library fails. */
 bool layout_same(const struct plan *plan, char *const *start, const char *copy);
 /* The addresses of parameters, [2][count]: sources, then what is added; to be freed.  zeros: [H]
  * for parameters in no array. */

@@ -422,7 +422,7 @@ def test_cupy_s_arrays_on_a_gpu():
         np.testing.assert_allclose(y.numpy(), right, rtol=1e-4, atol=1e-5)
         for same in (cupy.from_dlpack(y), cupy.asarray(y)):
             np.testing.assert_array_equal(same.get(), y.numpy())
-    with pytest.raises(BadArgument, match="dense"):
+    with cupy.cuda.Device(0), pytest.raises(BadArgument, match="dense"):
         layer(Numba(cupy.asfortranarray(x)))
     with pytest.raises(BadArgument, match="x is in memory of the host"):
         layer(values)
