@@ -50,7 +50,7 @@ COUNTS = {
     "lines of python/native": (4969, 3300, ["tracked lines", "python/native"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),
     "lines of tests, without *.csv and tests/data":
-        (39267, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
+        (39263, 35000, ["tracked lines", "tests", ":!*.csv", ":!tests/data"]),
     "files of the product that name resets or reset_state":
         (55, 55, lambda: naming(PRODUCT, "resets|reset_state")),
     "files of product and python with both dinitial and dfinal":

@@ -16,11 +16,7 @@
 
 #include <cblas.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { LIMITS = 0 }; /* sanitizers need address space of their own */
-#else
-enum { LIMITS = 1 };
-#endif
+enum { LIMITS = !SANITIZED }; /* sanitizers need address space of their own */
 
 enum { STEPS = 20, ROWS = 16, INPUT = 64, HIDDEN = 128, MIB = 1 << 20 };
 static double x[STEPS * ROWS * INPUT], y[2][STEPS * ROWS * HIDDEN];
