@@ -61,7 +61,7 @@ def threads_of(name):
 
 
 def on_threads(name, use, threads):
-    """The speed-ups of F32 in one use, with so many threads, by problem."""
+    """Speed-ups of F32 problems in one use with this number of threads, by problem."""
     return {row["problem"]: ratio(row) for row in table(name)
             if re.search(rf"\b{use}\b", f"{row['problem']} {row['way']}")
             and re.search(rf"\b{threads} thread", row["way"])
