@@ -106,6 +106,13 @@ static cudnnMathType_t math_type(const ecornn_desc *desc)
 
 #define GOOD(call) ((call) == CUDNN_STATUS_SUCCESS)
 
+/* From memory that is not pinned, the copy alone returns before its end. */
+static bool upload(void *to, const void *from, size_t bytes)
+{
+    return gpu_check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "upload") &&
+           gpu_check(cudaStreamSynchronize(cudaStreamLegacy), "upload");
+}
+
 static bool set_rnn(struct net *net, cudnnRNNAlgo_t algo, const struct mode *mode)
 {
     const ecornn_desc *desc = &net->problem->desc;
@@ -150,9 +157,8 @@ static bool set_shapes(struct net *net)
         GOOD(cudnnCreateTensorDescriptor(&net->c_shape)) &&
         GOOD(cudnnSetTensorNdDescriptor(net->c_shape, type, 3, c, c_step));
     const size_t bytes = (size_t)desc->batch * sizeof *lengths;
-    const bool uploaded =
-        good && gpu_check(cudaMalloc((void **)&net->lengths, bytes), "memory") &&
-        gpu_check(cudaMemcpy(net->lengths, lengths, bytes, cudaMemcpyHostToDevice), "upload");
+    const bool uploaded = good && gpu_check(cudaMalloc((void **)&net->lengths, bytes), "memory") &&
+                          upload(net->lengths, lengths, bytes);
     free(lengths);
     return uploaded;
 }
@@ -164,7 +170,7 @@ static void *draw(ecornn_type type, size_t count, double bound, uint64_t seed)
     const size_t bytes = (count + 1) * type_bytes(type);
     void *host = random_array(type, count + 1, bound, &seed), *device = NULL;
     if (host && gpu_check(cudaMalloc(&device, bytes), "memory"))
-        gpu_check(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice), "upload");
+        upload(device, host, bytes);
     free(host);
     return device;
 }

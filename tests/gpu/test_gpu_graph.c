@@ -459,6 +459,30 @@ START_TEST(one_plan_runs_in_many_threads)
 }
 END_TEST
 
+/* ---- other streams --------------------------------------------------------------------------- */
+
+/* What a stream that does not wait for the legacy one writes after an upload is not overwritten. */
+START_TEST(an_upload_has_ended_when_it_returns)
+{
+    enum { BYTES = 60 << 10, REPEATS = 3000 };
+    static const unsigned char zeros[BYTES];
+    static unsigned char ones[BYTES], now[BYTES];
+    void *const array = ecornn_alloc(device, BYTES);
+    cudaStream_t stream;
+    memset(ones, 1, BYTES);
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int turn = 0; turn < REPEATS; turn++) {
+        check_ok(ecornn_upload(device, array, ones, BYTES));
+        CHECK_CUDA(cudaMemsetAsync(array, 0, BYTES, stream));
+        check_ok(ecornn_wait(device, stream));
+        check_ok(ecornn_download(device, now, array, BYTES));
+        ck_assert_msg(memcmp(now, zeros, BYTES) == 0, "turn %d", turn);
+    }
+    cudaStreamDestroy(stream);
+    ecornn_free(device, array);
+}
+END_TEST
+
 GPU_TEST_MAIN("gpu graphs", &device, {gives_the_same_bits_on_streams_and_from_graphs, PROBLEMS},
               {takes_other_arrays, PROBLEMS}, {takes_runs_of_other_sizes, 4},
               {may_be_captured_by_the_caller, PROBLEMS}, {an_empty_run_may_be_captured, PROBLEMS},
@@ -466,4 +490,4 @@ GPU_TEST_MAIN("gpu graphs", &device, {gives_the_same_bits_on_streams_and_from_gr
               {takes_addresses_that_change_from_call_to_call, ROTATED},
               {two_runs_at_a_time_have_other_addresses, ROTATED - 1},
               {a_call_that_fails_spoils_no_other_addresses, 1},
-              {one_plan_runs_in_many_threads, PROBLEMS})
+              {one_plan_runs_in_many_threads, PROBLEMS}, {an_upload_has_ended_when_it_returns, 1})
