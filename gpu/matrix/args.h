@@ -60,18 +60,18 @@ enum eco_gpu_matrix_term {
 /* A node of the text, renumbered: unused ones are left out. */
 struct eco_gpu_matrix_node {
     uint8_t op, kind; /* enum eco_opcode, eco_kind */
-    bool wanted;      /* by a term that is in slots, or by another state */
-    bool used;        /* by another node, or as y or a state */
-    int16_t a, b, c;  /* -1: none */
-    int16_t copied;   /* the node whose value it has (eco_recipe_copies); -1: none */
+    uint8_t orders;   /* bits of enum eco_gpu_matrix_order: those that read its value */
+    int8_t a, b, c;   /* -1: none */
+    int8_t copied;    /* the node whose value it has (eco_recipe_copies); -1: none */
     int32_t at;       /* of its values in the scratch of a warp, in reals */
-    double value;
 };
 
 /* Nodes to evaluate, from the first to the last: those before S that values_of_steps() computes,
- * all before S, and those after it. */
+ * for terms in slots and other states; those before S that derivatives read; all before S; and
+ * those after it. */
 enum eco_gpu_matrix_order {
     ECO_GPU_MATRIX_WANTED,
+    ECO_GPU_MATRIX_SWEPT,
     ECO_GPU_MATRIX_BEFORE,
     ECO_GPU_MATRIX_AFTER,
     ECO_GPU_MATRIX_ORDERS
@@ -110,6 +110,7 @@ struct eco_gpu_matrix_call {
     bool one_block; /* decode: a block has all columns of a head */
     bool batch_major, reverse, repeats, training;
     bool remembers;  /* values of a step depend on those before it */
+    bool numbers;    /* those that are wanted are numbers, and depend on none before it */
     bool direct;     /* y is what the step reads of S' */
     bool again;      /* forward for backward: from a kept state, and o alone is written */
     bool by_chunks;  /* by products */
@@ -128,6 +129,7 @@ struct eco_gpu_matrix_call {
     int32_t width[ECO_MAX_STATES];                          /* of a head */
     double start[ECO_MAX_STATES];
     struct eco_gpu_matrix_node node[ECO_GPU_MATRIX_NODES];
+    double value[ECO_GPU_MATRIX_NODES]; /* of nodes that are constants */
     struct eco_gpu_matrix_nodes order[ECO_GPU_MATRIX_ORDERS];
     /* parts of x, in x or in arrays of their own */
     struct eco_gpu_matrix_rows part[ECO_MAX_PARTS], dpart[ECO_MAX_PARTS];
@@ -161,7 +163,7 @@ struct eco_gpu_matrix_call {
 
 /* The kernels for a type of rows. */
 struct eco_gpu_matrix_kernels {
-    const void *values, *after, *seed, *sweep, *begin, *finish;
+    const void *values, *numbers, *after, *seed, *sweep, *begin, *finish;
     const void *forward[2][3], *backward[2][3],
         *decode[2][3]; /* [decay by rows][reads: not, u, u in a u^T] */
     /* [keys: 64, 128][planes of a key: 1, 3] */

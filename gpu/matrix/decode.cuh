@@ -1,7 +1,8 @@
 /*
  * Runs of one step in inference, such as ticks of streams: one kernel does all.  A block has 32
  * columns of a head.  It first asks the L2 for them; while they come, one warp computes the text's
- * values before S, and, after the step, those that follow it.
+ * values before S, and, after the step, those that follow it.  A block runs its code once, so what
+ * it takes is little more than its instructions, and the time to fetch them.
  *
  * If the cell has other states, which no block may store while another has yet to read them, or y a
  * sum over what was read of S', a block has all columns of the head, 32 for each of its teams of
@@ -34,16 +35,16 @@ ECO_DEVICE loaded_steps team_room(const call_t &call, const place_in_state &at)
 
 /* ---- before S -------------------------------------------------------------------------------- */
 
-/* Asks for a warp's rows, a lane for each sector. */
+/* Asks for a warp's rows, a lane for each: the sectors of its columns. */
 ECO_DEVICE void ask_for_columns(const call_t &call, const place_in_state &at, const real *from)
 {
-    enum { SECTOR = 32 / sizeof(real), OF_ROW = COLUMNS / SECTOR };
-    for (int32_t k = at.lane; from != nullptr && k < ROWS * OF_ROW; k += WARP) {
-        const int32_t i = at.warp * ROWS + k / OF_ROW,
-                      j = at.column - at.lane + k % OF_ROW * SECTOR;
-        if (i < call.K && j < call.V)
-            prefetch_l2_if(true, from + (size_t)i * call.V + j);
-    }
+    enum { SECTOR = 32 / sizeof(real) };
+    const int32_t i = at.warp * ROWS + at.lane, first = at.column - at.lane;
+    const bool there = from != nullptr && at.lane < ROWS && i < call.K;
+    const real *const row = from + (size_t)i * call.V + first;
+#pragma unroll
+    for (int32_t j = 0; j < COLUMNS; j += SECTOR)
+        prefetch_l2_if(there && first + j < call.V, row + j);
 }
 
 /* The parts of x, all on their way at once. */
@@ -136,7 +137,9 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *WARP, sizeof(real
             const loaded_steps tile = team_room(call, at);
             take_terms(call, at, row, tile);
             const real o = step_state<BY_ROW, READ>(call, at, tile, 0, S, false);
-            if (at.warp == 0 && at.inside)
+            if (call.direct)
+                store_out(call, at, call.first, o);
+            else if (at.warp == 0 && at.inside)
                 values_of(call, row, call.out)[at.column] = o;
         }
         store_own_columns(call, at, S, matrix_of(call, at, call.args.final));
@@ -146,11 +149,15 @@ static __global__ void __launch_bounds__(ECO_GPU_MATRIX_WARPS *WARP, sizeof(real
                                       head_of(call, mark_of(call, at.n, call.first), at.h),
                                       matrix_numbers(call)));
     }
+    if (call.direct && !call.remembers)
+        return;
     __syncthreads();
     if (threadIdx.x >= WARP)
         return;
     if (counted) {
-        const int32_t first = call.one_block ? 0 : at.column - at.lane,
+        const int32_t first = call.direct      ? call.V
+                              : call.one_block ? 0
+                                               : at.column - at.lane,
                       most = call.one_block ? call.V : COLUMNS;
         if (!call.direct)
             evaluate(call, row, ECO_GPU_MATRIX_AFTER);

@@ -125,31 +125,47 @@ ECO_DEVICE int32_t own_rows(const call_t &call, const place_in_state &at)
     return at.inside ? call.K - at.warp * ROWS : 0;
 }
 
-/* A matrix [K,V] of a head in the caller's or other memory; NULL: the cell's start.  One offset
- * runs over the rows, because all of them would take more registers than S. */
-ECO_DEVICE void load_own_columns(const call_t &call, const place_in_state &at, real S[ROWS],
-                                 const real *from)
+/* Calls f(r, offset) for the rows of a thread that are there; with all of them it needs no branch
+ * for each.  One offset runs over the rows, because all of them would take more registers than S.
+ */
+template <typename F>
+ECO_DEVICE void each_own_row(const call_t &call, const place_in_state &at, const F &f)
 {
     const int32_t rows = own_rows(call, at);
     int32_t offset = at.warp * ROWS * call.V + at.column;
+    if (rows >= ROWS) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            f(r, offset);
+            offset = pinned(offset + call.V);
+        }
+        return;
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        S[r] = r >= rows ? 0 : from == nullptr ? (real)call.start[call.matrix] : from[offset];
+        if (r < rows)
+            f(r, offset);
         offset = pinned(offset + call.V);
     }
+}
+
+/* A matrix [K,V] of a head in the caller's or other memory; NULL: the cell's start. */
+ECO_DEVICE void load_own_columns(const call_t &call, const place_in_state &at, real S[ROWS],
+                                 const real *from)
+{
+    const int32_t rows = from == nullptr ? own_rows(call, at) : 0;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        S[r] = r < rows ? (real)call.start[call.matrix] : 0;
+    if (from != nullptr)
+        each_own_row(call, at, [&](int r, int32_t offset) { S[r] = from[offset]; });
 }
 
 ECO_DEVICE void store_own_columns(const call_t &call, const place_in_state &at, const real S[ROWS],
                                   real *to)
 {
-    const int32_t rows = to != nullptr ? own_rows(call, at) : 0;
-    int32_t offset = at.warp * ROWS * call.V + at.column;
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        if (r < rows)
-            to[offset] = S[r];
-        offset = pinned(offset + call.V);
-    }
+    if (to != nullptr)
+        each_own_row(call, at, [&](int r, int32_t offset) { to[offset] = S[r]; });
 }
 
 ECO_DEVICE size_t matrix_numbers(const call_t &call)

@@ -36,8 +36,9 @@
 #endif
 #define MATRIX_KERNELS                                                                             \
     {                                                                                              \
-        (const void *)values_of_steps, (const void *)values_after_steps, (const void *)seed_steps, \
-            (const void *)sweep_steps, (const void *)begin_rows, (const void *)finish_rows,        \
+        (const void *)values_of_steps, (const void *)numbers_of_steps,                             \
+            (const void *)values_after_steps, (const void *)seed_steps, (const void *)sweep_steps, \
+            (const void *)begin_rows, (const void *)finish_rows,                                   \
             {READINGS(step_forward, false), READINGS(step_forward, true)},                         \
             {READINGS(steps_backward, false), READINGS(steps_backward, true)},                     \
             {READINGS(decode_step, false), READINGS(decode_step, true)}, CHUNKS(pairs_of_chunks),  \

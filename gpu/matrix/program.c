@@ -7,6 +7,13 @@
 
 enum { NONE = -1 };
 
+/* Bits of a node's orders. */
+enum {
+    WANTED = 1 << ECO_GPU_MATRIX_WANTED,
+    SWEPT = 1 << ECO_GPU_MATRIX_SWEPT,
+    BEFORE = 1 << ECO_GPU_MATRIX_BEFORE
+};
+
 /* ---- the text -------------------------------------------------------------------------------- */
 
 int eco_gpu_matrix_nodes(const struct eco_problem *problem)
@@ -24,6 +31,11 @@ static int32_t width_of(const struct eco_problem *problem, int kind)
     return eco_problem_kind(problem, kind) / problem->heads;
 }
 
+static int8_t place_of(int node, const int16_t place[ECO_MAX_NODES])
+{
+    return (int8_t)(node >= 0 ? place[node] : NONE);
+}
+
 static void add_node(struct eco_gpu_matrix_call *call, const struct eco_problem *problem, int i,
                      int16_t place[ECO_MAX_NODES])
 {
@@ -32,15 +44,15 @@ static void add_node(struct eco_gpu_matrix_call *call, const struct eco_problem 
     const int copied = eco_recipe_copies(recipe, i);
     const bool read = i == problem->cell->rule.out;
     place[i] = (int16_t)call->nodes;
+    call->value[call->nodes] = from->value;
     call->node[call->nodes++] =
         (struct eco_gpu_matrix_node){.op = (uint8_t)from->op,
                                      .kind = recipe->kind[i],
-                                     .a = from->a >= 0 && !read ? place[from->a] : NONE,
-                                     .b = from->b >= 0 && !read ? place[from->b] : NONE,
-                                     .c = from->c >= 0 && !read ? place[from->c] : NONE,
-                                     .copied = copied >= 0 ? place[copied] : NONE,
-                                     .at = call->node_values,
-                                     .value = from->value};
+                                     .a = place_of(read ? NONE : from->a, place),
+                                     .b = place_of(read ? NONE : from->b, place),
+                                     .c = place_of(read ? NONE : from->c, place),
+                                     .copied = place_of(copied, place),
+                                     .at = call->node_values};
     call->node_values += width_of(problem, recipe->kind[i]);
     if (from->op == ECO_OP_X)
         call->part_node[from->index - 1] = place[i];
@@ -74,29 +86,50 @@ static void find_part(const struct eco_gpu_matrix_call *call, struct eco_gpu_mat
     }
 }
 
-/* Marks what values_of_steps() computes, and values that something reads. */
-static void mark_wanted(struct eco_gpu_matrix_call *call)
+static bool is_number(const struct eco_gpu_matrix_node *node)
 {
-    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
-        const struct eco_gpu_matrix_source *const term = &call->term[k];
-        const int16_t node = term->part < 0 ? term->node : term->by;
-        if (node >= 0)
-            call->node[node].wanted = true;
-    }
-    for (int s = 1; s < call->states; s++)
-        if (s != call->matrix && call->next[s] >= 0) /* none: a text with too many nodes */
-            call->node[call->next[s]].wanted = true;
+    return node->kind == ECO_KIND_NUMBER && node->op != ECO_OP_DOT && node->op != ECO_OP_MEAN;
+}
+
+static void mark(struct eco_gpu_matrix_call *call, int node, unsigned orders)
+{
+    if (node >= 0) /* none: a text with too many nodes */
+        call->node[node].orders |= (uint8_t)orders;
+}
+
+/* What an order computes or reads, but for the arguments of that. */
+static void mark_ends(struct eco_gpu_matrix_call *call)
+{
+    enum { OF_A = 1, OF_B = 2, OF_Y = 4 }; /* what the derivative of an operation reads */
+    static const uint8_t reads[ECO_OPCODES] = {
+        [ECO_OP_MUL] = OF_A | OF_B, [ECO_OP_DOT] = OF_A | OF_B, [ECO_OP_DIV] = OF_B | OF_Y,
+        [ECO_OP_MIN] = OF_A | OF_B, [ECO_OP_MAX] = OF_A | OF_B, [ECO_OP_SELECT] = OF_A,
+        [ECO_OP_ABS] = OF_A,        [ECO_OP_LOG] = OF_A,        [ECO_OP_RELU] = OF_A,
+        [ECO_OP_EXP] = OF_Y,        [ECO_OP_SQRT] = OF_Y,       [ECO_OP_TANH] = OF_Y,
+        [ECO_OP_SIGMOID] = OF_Y};
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
+        mark(call, call->term[k].part < 0 ? call->term[k].node : call->term[k].by, WANTED);
     for (int s = 0; s < call->states; s++)
-        if (s != call->matrix && call->next[s] >= 0)
-            call->node[call->next[s]].used = true;
+        if (s != call->matrix)
+            mark(call, call->next[s], s > 0 ? WANTED | BEFORE : BEFORE);
+    for (int i = 0; i < call->nodes; i++) {
+        const struct eco_gpu_matrix_node *const node = &call->node[i];
+        mark(call, node->a, reads[node->op] & OF_A ? SWEPT : 0);
+        mark(call, node->b, reads[node->op] & OF_B ? SWEPT : 0);
+        mark(call, i, reads[node->op] & OF_Y ? SWEPT : 0);
+    }
+}
+
+static void mark_orders(struct eco_gpu_matrix_call *call)
+{
+    mark_ends(call);
+    call->numbers = !call->remembers;
     for (int i = call->nodes - 1; i >= 0; i--) {
         const struct eco_gpu_matrix_node *const node = &call->node[i];
-        const int16_t of[] = {node->a, node->b, node->c, node->copied};
+        const int of[] = {node->a, node->b, node->c, node->copied};
         for (size_t k = 0; k < sizeof of / sizeof *of; k++)
-            if (of[k] >= 0) {
-                call->node[of[k]].used = true;
-                call->node[of[k]].wanted |= node->wanted;
-            }
+            mark(call, of[k], node->orders | BEFORE);
+        call->numbers = call->numbers && (!(node->orders & WANTED) || is_number(node));
     }
 }
 
@@ -117,8 +150,9 @@ static void add_orders(struct eco_gpu_matrix_call *call, const struct eco_proble
         add_to_order(call,
                      phase == ECO_MATRIX_BEFORE ? ECO_GPU_MATRIX_BEFORE : ECO_GPU_MATRIX_AFTER,
                      place[i]);
-        if (phase == ECO_MATRIX_BEFORE && call->node[place[i]].wanted)
-            add_to_order(call, ECO_GPU_MATRIX_WANTED, place[i]);
+        for (int order = 0; order < ECO_GPU_MATRIX_BEFORE && phase == ECO_MATRIX_BEFORE; order++)
+            if (call->node[place[i]].orders >> order & 1)
+                add_to_order(call, order, place[i]);
     }
 }
 
@@ -165,7 +199,7 @@ static void add_text(struct eco_gpu_matrix_call *call, const struct eco_problem 
                      call->term[ECO_GPU_MATRIX_READ].node == call->term[ECO_GPU_MATRIX_KEY].node;
     for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++)
         find_part(call, &call->term[k], k == ECO_GPU_MATRIX_VALUE);
-    mark_wanted(call);
+    mark_orders(call);
     add_orders(call, problem, place);
     call->parts = (uint8_t)recipe->n_parts;
     for (int k = 0; k < recipe->n_parts; k++)

@@ -137,7 +137,8 @@ ECO_DEVICE void evaluate_sum(const call_t &call, const head_step &row,
 ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int order)
 {
     for (int i = 0; i < call.order[order].count; i++) {
-        const struct eco_gpu_matrix_node &node = call.node[call.order[order].at[i]];
+        const int at = call.order[order].at[i];
+        const struct eco_gpu_matrix_node &node = call.node[at];
         if (node.op == ECO_OP_DOT || node.op == ECO_OP_MEAN) {
             evaluate_sum(call, row, node);
         } else {
@@ -155,7 +156,7 @@ ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int order)
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     row.values[node.at + j + i * WARP] =
-                        node.op == ECO_OP_CONST ? (real)node.value : to[i];
+                        node.op == ECO_OP_CONST ? (real)call.value[at] : to[i];
             });
         }
         __syncwarp();
@@ -331,17 +332,21 @@ ECO_DEVICE void store_elements(const head_step &row, narrow *to, const real *fro
     merge_rows(row, to, from, n, [](narrow, real x) { return to_narrow(x); });
 }
 
-/* The parts of x of a step whose values are used; `wanted`: only those. */
-ECO_DEVICE void load_parts(const call_t &call, const head_step &row, int32_t place,
-                           bool wanted = false)
+ECO_DEVICE bool is_read(const call_t &call, int node, int order)
+{
+    return node >= 0 && (call.node[node].orders >> order & 1) != 0;
+}
+
+/* The parts of x of a step that an order reads. */
+ECO_DEVICE void load_parts(const call_t &call, const head_step &row, int32_t place, int order)
 {
     const size_t at = caller_row(call, row.n, place);
     for (int k = 0; k < call.parts; k++) {
-        const narrow *from = head_row(call.part[k], at, row.h, call.part_width[k]);
-        const int16_t node = call.part_node[k];
-        if (node < 0 || !(wanted ? call.node[node].wanted : call.node[node].used))
-            continue;
-        load_elements(row, values_of(call, row, node), from, call.part_width[k]);
+        const int node = call.part_node[k];
+        if (is_read(call, node, order))
+            load_elements(row, values_of(call, row, node),
+                          head_row(call.part[k], at, row.h, call.part_width[k]),
+                          call.part_width[k]);
     }
     __syncwarp();
 }

@@ -86,18 +86,24 @@ static ecornn_status launch(const struct run *run, const void *kernel, int64_t b
                                            argument, shared, run->args->stream));
 }
 
-/* A kernel whose warps take a head of a row each; `times`: of the values of its scratch. */
-static ecornn_status launch_warps(const struct run *run, const void *kernel, bool whole, int times)
+/* A kernel whose warps take a job each, with a scratch of `bytes`. */
+static ecornn_status launch_jobs(const struct run *run, const void *kernel, int64_t jobs,
+                                 size_t bytes)
 {
     enum { WARPS = 4, ROOM = 48 << 10 };
-    const struct eco_gpu_matrix_call *call = &run->call;
-    const size_t bytes = (size_t)call->values * (size_t)times * run->real;
     const unsigned fit = bytes == 0 ? WARPS : (unsigned)(ROOM / bytes), warps = fit > WARPS ? WARPS
                                                                                 : fit < 1   ? 1
                                                                                             : fit;
-    const int64_t heads = (int64_t)call->args.N * call->heads,
-                  jobs = whole ? heads : heads * call->steps;
     return launch(run, kernel, (jobs + warps - 1) / warps, (dim3){32, warps, 1}, bytes * warps);
+}
+
+/* Heads of rows or, if not `whole`, of steps; `times`: of the values of the scratch. */
+static ecornn_status launch_warps(const struct run *run, const void *kernel, bool whole, int times)
+{
+    const struct eco_gpu_matrix_call *call = &run->call;
+    const int64_t heads = (int64_t)call->args.N * call->heads;
+    return launch_jobs(run, kernel, whole ? heads : heads * call->steps,
+                       (size_t)call->values * (size_t)times * run->real);
 }
 
 static bool has_term(const struct run *run, int k)
@@ -367,8 +373,15 @@ static bool shows_small(const struct run *run)
 
 static ecornn_status slab_values(const struct run *run)
 {
-    return has_values(run) ? launch_warps(run, run->kernels->values, run->call.remembers, 1)
-                           : ECORNN_OK;
+    enum { LANES = 32 };
+    const struct eco_gpu_matrix_call *call = &run->call;
+    if (!has_values(run))
+        return ECORNN_OK;
+    if (!call->numbers)
+        return launch_warps(run, run->kernels->values, call->remembers, 1);
+    const int64_t heads = (int64_t)call->args.N * call->heads * call->steps;
+    return launch_jobs(run, run->kernels->numbers, (heads + LANES - 1) / LANES,
+                       (size_t)call->nodes * LANES * run->real);
 }
 
 static ecornn_status slab_forward(struct run *run)

@@ -3,6 +3,7 @@
  * states follow each other, all steps of the slab.
  *
  *    values   forward: what the rule reads, and the other states before each step
+ *    numbers  likewise, where all of it are numbers of a head: a lane for each head of a step
  *    after    forward: y, and the states of every step, from what was read of S'
  *    seed     backward: the gradient of what was read of S'
  *    sweep    backward: dx, from the gradients of what the rule reads
@@ -156,7 +157,7 @@ static __global__ void values_of_steps(const __grid_constant__ call_t call)
             continue;
         if (call.remembers)
             enter_step(call, row, place);
-        load_parts(call, row, place, true);
+        load_parts(call, row, place, ECO_GPU_MATRIX_WANTED);
         evaluate(call, row, ECO_GPU_MATRIX_WANTED);
         store_terms(call, row, place);
         if (call.remembers)
@@ -166,21 +167,67 @@ static __global__ void values_of_steps(const __grid_constant__ call_t call)
         end_states(call, row);
 }
 
+/* Numbers of a lane's head of a step, in memory that the warp shares [nodes,32]. */
+ECO_DEVICE real number_of(const real *numbers, int node)
+{
+    return node < 0 ? (real)0 : numbers[node * WARP];
+}
+
+static __global__ void numbers_of_steps(const __grid_constant__ call_t call)
+{
+    real *const numbers = (real *)shared_bytes + (threadIdx.y * call.nodes * WARP + threadIdx.x);
+    const unsigned heads = (unsigned)call.args.N * call.heads;
+    const size_t slot = warp_number() * WARP + threadIdx.x;
+    const int32_t place = call.first + (int32_t)(slot / heads),
+                  n = (int32_t)(slot % heads / call.heads), h = (int32_t)(slot % call.heads);
+    if (place >= call.first + call.steps || !is_counted(call, n, place))
+        return;
+    for (int k = 0; k < call.parts; k++)
+        if (is_read(call, call.part_node[k], ECO_GPU_MATRIX_WANTED))
+            numbers[call.part_node[k] * WARP] =
+                to_real(*head_row(call.part[k], caller_row(call, n, place), h, 1));
+    for (int i = 0; i < call.order[ECO_GPU_MATRIX_WANTED].count; i++) {
+        const int at = call.order[ECO_GPU_MATRIX_WANTED].at[i];
+        const struct eco_gpu_matrix_node &node = call.node[at];
+        const bool copies = node.copied >= 0;
+        const real x = number_of(numbers, copies ? node.copied : node.a),
+                   y = number_of(numbers, node.b), z = number_of(numbers, node.c);
+        real to = (real)call.value[at];
+        if (node.op != ECO_OP_CONST)
+            results<1>(copies ? ECO_OP_STOP : node.op, &x, &y, &z, &to);
+        numbers[at * WARP] = to;
+    }
+    for (int k = 0; k < ECO_GPU_MATRIX_TERMS; k++) {
+        const struct eco_gpu_matrix_source &term = call.term[k];
+        if (term.slots != nullptr)
+            *real_at(term.slots, slot, 1) = numbers[term.node * WARP];
+        if (term.times != nullptr)
+            *real_at(term.times, slot, 1) = numbers[term.by * WARP];
+    }
+}
+
 /* ---- values after it ------------------------------------------------------------------------- */
 
-/* All values of a step, as they were when S passed it. */
-ECO_DEVICE void restore_step(const call_t &call, const head_step &row, int32_t place)
+/* Values before S of a step, as they were when S passed it. */
+ECO_DEVICE void restore_before(const call_t &call, const head_step &row, int32_t place, int order)
 {
     const size_t slot = slot_of(call, row.n, row.h, place);
     for (int s = 1; s < call.states; s++)
         if (is_small(call, s) && call.previous[s] >= 0)
             copy_reals(row, values_of(call, row, call.previous[s]),
                        real_at(call.before[s], slot, call.width[s]), call.width[s]);
-    load_parts(call, row, place);
-    evaluate(call, row, ECO_GPU_MATRIX_BEFORE);
+    load_parts(call, row, place, order);
+    evaluate(call, row, order);
+}
+
+/* All values of a step; y that is what was read of S' is not loaded. */
+ECO_DEVICE void restore_step(const call_t &call, const head_step &row, int32_t place)
+{
+    restore_before(call, row, place, ECO_GPU_MATRIX_BEFORE);
     if (call.direct)
         return;
-    copy_reals(row, values_of(call, row, call.out), real_at(call.o, slot, call.V), call.V);
+    copy_reals(row, values_of(call, row, call.out),
+               real_at(call.o, slot_of(call, row.n, row.h, place), call.V), call.V);
     __syncwarp();
     evaluate(call, row, ECO_GPU_MATRIX_AFTER);
 }
@@ -351,11 +398,13 @@ ECO_DEVICE void sweep_step(const call_t &call, const head_step &row, int32_t pla
 {
     const bool counted = is_counted(call, row.n, place);
     if (counted) {
-        restore_step(call, row, place);
-        if (call.direct)
+        if (call.direct) {
+            restore_before(call, row, place, ECO_GPU_MATRIX_SWEPT);
             clear_gradients(call, row);
-        else
+        } else {
+            restore_step(call, row, place);
             seed_step(call, row, place);
+        }
         add_term_gradients(call, row, place);
         if (call.remembers)
             add_dnext(call, row, place);
