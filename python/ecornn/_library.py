@@ -23,7 +23,7 @@ from ._structs import (ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, BATCH_MAJOR
                        RESETS, REVERSE, ROW_INVARIANT, S8, SAVE_ALL, SAVE_STATES, SHARED_INPUT, Sized, Sizes,
                        TANGENT, TRAINING)
 
-NAME = "libecornn.so.0"
+NAME = "libecornn.so.1"
 # Relative names mean those of the folder where ecornn was imported, also after a chdir.
 _START = os.path.realpath("/proc/self/cwd")
 _OWN = os.path.join(_START, os.path.dirname(__file__), "lib")
