@@ -256,8 +256,8 @@ static ecornn_status copy(struct ecornn_device *device, void *to, const void *fr
         return status;
     status = ECO_CUDA(
         cudaMemcpy(to, from, bytes, to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost));
-    /* From memory that is not pinned, the call returns once the driver has the bytes: a run on a
-     * stream that does not wait for the legacy one would overtake them. */
+    /* From memory that is not pinned, cudaMemcpy may return while the device still copies.  Streams
+     * that do not wait for the legacy one could then run before the copy ends. */
     if (status == ECORNN_OK && to_device)
         status = ECO_CUDA(cudaStreamSynchronize(cudaStreamLegacy));
     eco_gpu_leave(&scope);

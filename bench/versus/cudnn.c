@@ -106,7 +106,7 @@ static cudnnMathType_t math_type(const ecornn_desc *desc)
 
 #define GOOD(call) ((call) == CUDNN_STATUS_SUCCESS)
 
-/* From memory that is not pinned, the copy alone returns before its end. */
+/* From memory that is not pinned, cudaMemcpy may return before the device has all bytes. */
 static bool upload(void *to, const void *from, size_t bytes)
 {
     return gpu_check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "upload") &&

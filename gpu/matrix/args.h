@@ -20,7 +20,7 @@
 #include "common/args.h"
 
 enum {
-    ECO_GPU_MATRIX_NODES = 80,   /* of a text, at most */
+    ECO_GPU_MATRIX_NODES = 80,   /* of a text, at most; their numbers are int8_t */
     ECO_GPU_MATRIX_COLUMNS = 32, /* of S in a block: one for each lane */
     ECO_GPU_MATRIX_WARPS = 16,   /* of a block, at most */
     ECO_GPU_MATRIX_CHUNK = 256,  /* steps of a chunk, at most */
@@ -60,7 +60,7 @@ enum eco_gpu_matrix_term {
 /* A node of the text, renumbered: unused ones are left out. */
 struct eco_gpu_matrix_node {
     uint8_t op, kind; /* enum eco_opcode, eco_kind */
-    uint8_t orders;   /* bits of enum eco_gpu_matrix_order: those that read its value */
+    uint8_t orders;   /* bits 1 << enum eco_gpu_matrix_order: those that need its value */
     int8_t a, b, c;   /* -1: none */
     int8_t copied;    /* the node whose value it has (eco_recipe_copies); -1: none */
     int32_t at;       /* of its values in the scratch of a warp, in reals */
@@ -110,7 +110,7 @@ struct eco_gpu_matrix_call {
     bool one_block; /* decode: a block has all columns of a head */
     bool batch_major, reverse, repeats, training;
     bool remembers;  /* values of a step depend on those before it */
-    bool numbers;    /* those that are wanted are numbers, and depend on none before it */
+    bool numbers;    /* all WANTED values are numbers of a head, without sums or other states */
     bool direct;     /* y is what the step reads of S' */
     bool again;      /* forward for backward: from a kept state, and o alone is written */
     bool by_chunks;  /* by products */

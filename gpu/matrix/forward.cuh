@@ -125,9 +125,8 @@ ECO_DEVICE int32_t own_rows(const call_t &call, const place_in_state &at)
     return at.inside ? call.K - at.warp * ROWS : 0;
 }
 
-/* Calls f(r, offset) for the rows of a thread that are there; with all of them it needs no branch
- * for each.  One offset runs over the rows, because all of them would take more registers than S.
- */
+/* Calls f(r, offset) for each row that the thread has.  A thread with all ROWS needs no branch for
+ * each.  One offset runs over the rows, because one for each would take more registers than S. */
 template <typename F>
 ECO_DEVICE void each_own_row(const call_t &call, const place_in_state &at, const F &f)
 {

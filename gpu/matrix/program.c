@@ -31,6 +31,7 @@ static int32_t width_of(const struct eco_problem *problem, int kind)
     return eco_problem_kind(problem, kind) / problem->heads;
 }
 
+_Static_assert((int)ECO_GPU_MATRIX_NODES <= INT8_MAX, "a node's arguments are int8_t");
 static int8_t place_of(int node, const int16_t place[ECO_MAX_NODES])
 {
     return (int8_t)(node >= 0 ? place[node] : NONE);
@@ -93,14 +94,15 @@ static bool is_number(const struct eco_gpu_matrix_node *node)
 
 static void mark(struct eco_gpu_matrix_call *call, int node, unsigned orders)
 {
-    if (node >= 0) /* none: a text with too many nodes */
+    if (node >= 0) /* none: no such argument or term, or a text with too many nodes */
         call->node[node].orders |= (uint8_t)orders;
 }
 
-/* What an order computes or reads, but for the arguments of that. */
+/* Marks what each order needs first: terms and other states, y, and what derivatives read.
+ * mark_orders() adds what those depend on. */
 static void mark_ends(struct eco_gpu_matrix_call *call)
 {
-    enum { OF_A = 1, OF_B = 2, OF_Y = 4 }; /* what the derivative of an operation reads */
+    enum { OF_A = 1, OF_B = 2, OF_Y = 4 }; /* what differentiate() and sweep_sum() read */
     static const uint8_t reads[ECO_OPCODES] = {
         [ECO_OP_MUL] = OF_A | OF_B, [ECO_OP_DOT] = OF_A | OF_B, [ECO_OP_DIV] = OF_B | OF_Y,
         [ECO_OP_MIN] = OF_A | OF_B, [ECO_OP_MAX] = OF_A | OF_B, [ECO_OP_SELECT] = OF_A,

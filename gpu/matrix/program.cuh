@@ -165,7 +165,8 @@ ECO_DEVICE void evaluate(const call_t &call, const head_step &row, int order)
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* The gradients da, db and dc of a, b and c, of that of y = op(a, b, c), g; 0 at first. */
+/* The gradients da, db and dc of a, b and c, of that of y = op(a, b, c), g; 0 at first.  What an
+ * operation reads of a, b and y stands in mark_ends() (program.c), too. */
 template <int N> struct derivatives {
     real a[N], b[N], y[N], g[N], da[N], db[N], dc[N];
 };

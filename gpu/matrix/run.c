@@ -86,7 +86,7 @@ static ecornn_status launch(const struct run *run, const void *kernel, int64_t b
                                            argument, shared, run->args->stream));
 }
 
-/* A kernel whose warps take a job each, with a scratch of `bytes`. */
+/* Launches a kernel whose warps take one job each; the scratch of a warp has `bytes`. */
 static ecornn_status launch_jobs(const struct run *run, const void *kernel, int64_t jobs,
                                  size_t bytes)
 {
@@ -97,7 +97,8 @@ static ecornn_status launch_jobs(const struct run *run, const void *kernel, int6
     return launch(run, kernel, (jobs + warps - 1) / warps, (dim3){32, warps, 1}, bytes * warps);
 }
 
-/* Heads of rows or, if not `whole`, of steps; `times`: of the values of the scratch. */
+/* Likewise, a warp for each head of a row (`whole`) or of a step; its scratch is `times` the values
+ * of the text. */
 static ecornn_status launch_warps(const struct run *run, const void *kernel, bool whole, int times)
 {
     const struct eco_gpu_matrix_call *call = &run->call;

@@ -3,7 +3,8 @@
  * states follow each other, all steps of the slab.
  *
  *    values   forward: what the rule reads, and the other states before each step
- *    numbers  likewise, where all of it are numbers of a head: a lane for each head of a step
+ *    numbers  likewise, if all of these are numbers of a head, without sums or other states: a lane
+ *             for each head of a step
  *    after    forward: y, and the states of every step, from what was read of S'
  *    seed     backward: the gradient of what was read of S'
  *    sweep    backward: dx, from the gradients of what the rule reads
@@ -167,7 +168,7 @@ static __global__ void values_of_steps(const __grid_constant__ call_t call)
         end_states(call, row);
 }
 
-/* Numbers of a lane's head of a step, in memory that the warp shares [nodes,32]. */
+/* The value of a node in a lane's column of the warp's memory [nodes,32]; 0: no node. */
 ECO_DEVICE real number_of(const real *numbers, int node)
 {
     return node < 0 ? (real)0 : numbers[node * WARP];
@@ -220,7 +221,7 @@ ECO_DEVICE void restore_before(const call_t &call, const head_step &row, int32_t
     evaluate(call, row, order);
 }
 
-/* All values of a step; y that is what was read of S' is not loaded. */
+/* All values of a step; but if y is what was read of S', those before S alone. */
 ECO_DEVICE void restore_step(const call_t &call, const head_step &row, int32_t place)
 {
     restore_before(call, row, place, ECO_GPU_MATRIX_BEFORE);
