@@ -169,7 +169,7 @@ static __global__ void values_of_steps(const __grid_constant__ call_t call)
 }
 
 /* The value of a node in a lane's column of the warp's memory [nodes,32]; 0: no node. */
-ECO_DEVICE real number_of(const real *numbers, int node)
+ECO_DEVICE real number_in_lane(const real *numbers, int node)
 {
     return node < 0 ? (real)0 : numbers[node * WARP];
 }
@@ -191,8 +191,8 @@ static __global__ void numbers_of_steps(const __grid_constant__ call_t call)
         const int at = call.order[ECO_GPU_MATRIX_WANTED].at[i];
         const struct eco_gpu_matrix_node &node = call.node[at];
         const bool copies = node.copied >= 0;
-        const real x = number_of(numbers, copies ? node.copied : node.a),
-                   y = number_of(numbers, node.b), z = number_of(numbers, node.c);
+        const real x = number_in_lane(numbers, copies ? node.copied : node.a),
+                   y = number_in_lane(numbers, node.b), z = number_in_lane(numbers, node.c);
         real to = (real)call.value[at];
         if (node.op != ECO_OP_CONST)
             results<1>(copies ? ECO_OP_STOP : node.op, &x, &y, &z, &to);

@@ -56,6 +56,14 @@ def device(request):
     return request.param
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_compilations():
+    """Each file begins without compiled functions: torch compiles one at most eight times, and which
+    files a process has run before depends on timing."""
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+
+
 @pytest.fixture(autouse=True)
 def full_precision():
     """In each test torch draws the same numbers. Its own layers, which results are compared with,
