@@ -34,6 +34,7 @@ MOVED, SPREADS = 0.05, 3  # a row moved if both are exceeded
 SPACE = 1.25  # a workspace is large beyond this many of the peer's
 THREADS = 1, 2, 8, 16  # of a CPU's tables, and all of its cores
 PEERS = os.environ.get("PEERS", sys.executable)
+MADE = "paths.h", "headers.inc"  # by make where the tree is configured in place
 SOURCES = {"cpu": ("common", "lib", "cpu"), "gpu": ("common", "lib", "gpu")}
 
 
@@ -46,7 +47,10 @@ def sources(kind):
         for path in sorted((ROOT / folder).rglob("*")):
             is_measured = "matrix" not in path.parts  # no table has a matrix state
             if is_measured and path.suffix in (".c", ".h", ".cu", ".cuh", ".inc", ".cell", ".awk"):
-                text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
+                text = path.read_text()
+                if path.name in MADE or text.startswith("/* Printed by"):
+                    continue
+                text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
                 total.update(f"{path.relative_to(ROOT)}:{''.join(text.split())}\n".encode())
     return total.hexdigest()[:12]
 

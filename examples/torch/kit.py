@@ -235,9 +235,11 @@ def find_ecornn() -> str | None:
     if importlib.util.find_spec("ecornn") is None:
         sys.path.append(str(top / "python"))
         importlib.invalidate_caches()
-    spec, built = importlib.util.find_spec("ecornn"), top / "build" / ".libs" / "libecornn.so"
-    if spec and spec.origin and top in Path(spec.origin).resolve().parents and built.exists():
-        os.environ.setdefault("ECORNN_LIBRARY", str(built))
+    spec = importlib.util.find_spec("ecornn")
+    for folder in (top / "build", top):
+        built = folder / ".libs" / "libecornn.so"
+        if spec and spec.origin and top in Path(spec.origin).resolve().parents and built.exists():
+            os.environ.setdefault("ECORNN_LIBRARY", str(built))
     try:
         importlib.import_module("ecornn.torch")
     except ImportError as error:
