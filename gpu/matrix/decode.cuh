@@ -1,8 +1,8 @@
 /*
  * Runs of one step in inference, such as ticks of streams: one kernel does all.  A block has 32
  * columns of a head.  It first asks the L2 for them; while they come, one warp computes the text's
- * values before S, and, after the step, those that follow it.  A block executes
- * most of its code once, so its time is mostly that of fetching and issuing instructions.
+ * values before S, and, after the step, those that follow it.  A block executes most of its code
+ * once, so fetching and issuing instructions takes a large part of its time.
  *
  * If the cell has other states, which no block may store while another has yet to read them, or y a
  * sum over what was read of S', a block has all columns of the head, 32 for each of its teams of

@@ -38,7 +38,7 @@ json() {
 # ---- what is here, and plans ---------------------------------------------------------------------
 
 for help in --help help; do has "Usage: ecornn COMMAND" $help; done
-has "ecornn " --version
+has "ecornn $(sed -n 3p "$source/NEWS")" --version
 has "instruction sets: " info
 json "'plain' in x['instruction sets'] and 'packed' in x['devices'][0]['algorithms']" info --json
 has "ECORNN_FORCE=algorithm=" plan --device cpu:1 lstm/T5/N3/I4/H8
