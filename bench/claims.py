@@ -223,7 +223,7 @@ ALL = {
                       listed("small", "medium"),
                       with_variables(blas_core(), bench_cpu("--versus", "loop")), from_bench, at_once=1),
     "cpu-torch": Table("cpu", "us a call of ecornn.torch, and of torch.nn",
-                       listed("torch-layers"), layers(f"cpu:{threads()}"), at_once=2),
+                       listed("torch-layers"), layers(f"cpu:{threads()}"), at_once=3),
 }
 
 

@@ -18,7 +18,8 @@ import torch
 
 import ecornn.torch
 
-SAMPLES, SECONDS = 7, 0.5
+SAMPLES, SECONDS = 7, 0.25
+WARM, WARM_SECONDS = 8, 0.05  # calls before the first sample, fewer if they take longer than this
 COLUMNS = ("problem,way,us,spread us,peer,peer us,peer spread us,workspace MiB,reserve MiB,"
            "peer MiB")
 
@@ -46,7 +47,10 @@ def wait(device):
 
 def sample(call, device):
     """Median and half the distance of quartiles, in microseconds of a call."""
-    for _ in range(8):
+    start = time.perf_counter()
+    for done in range(WARM):
+        if done > 1 and time.perf_counter() - start > WARM_SECONDS:
+            break
         call()
     wait(device)
     start = time.perf_counter()

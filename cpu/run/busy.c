@@ -13,6 +13,9 @@ static const int64_t LONG_WAIT = 50000;
 enum { MEASURED = 16 };
 /* A thread is late if it had no CPU for this part of the region. */
 enum { LATE_PART = 8 };
+/* Losses in a row after which fewer threads are taken. A CPU that has slept for long may take
+ * milliseconds to wake, which delays one region, not the next. */
+enum { LOSSES = 2 };
 /* The efficiency of fewer threads with a CPU each: a region does other things than products. */
 static const double FEWER = 0.9;
 /* A pause lasts this many times as long as the loss, and twice as long as the previous pause if
@@ -88,8 +91,22 @@ void eco_region_leave(struct eco_region *region, const struct eco_waits *waits, 
 
 /* ---- consequences of a measurement ----------------------------------------------------------- */
 
-static void take_fewer(struct eco_busy *busy, int threads, int64_t now, int64_t lost)
+static void forget_losses(struct eco_busy *busy)
 {
+    atomic_store_explicit(&busy->losses, 0, memory_order_relaxed);
+    atomic_store_explicit(&busy->lost, 0, memory_order_relaxed);
+}
+
+/* The region lost so much. After the first loss in a row the next region takes all threads, too. */
+static void note_loss(struct eco_busy *busy, int threads, int64_t now, int64_t loss)
+{
+    const int64_t lost = atomic_fetch_add_explicit(&busy->lost, loss, memory_order_relaxed) + loss;
+    if (atomic_fetch_add_explicit(&busy->losses, 1, memory_order_relaxed) + 1 < LOSSES) {
+        atomic_store_explicit(&busy->measure, MEASURED, memory_order_relaxed);
+        atomic_store_explicit(&busy->again, now, memory_order_relaxed);
+        return;
+    }
+    forget_losses(busy);
     const int64_t before = atomic_load_explicit(&busy->pause, memory_order_relaxed),
                   last = atomic_exchange_explicit(&busy->last, now, memory_order_relaxed);
     int64_t pause = FIRST_PAUSE * lost;
@@ -116,8 +133,11 @@ void eco_region_end(struct eco_region *region)
         atomic_fetch_sub_explicit(&busy->measure, 1, memory_order_relaxed);
     if (!region->measured)
         return;
-    if (late > 0 && (double)region->done < FEWER * fewer * (double)wall)
-        take_fewer(busy, fewer, now, wall - region->done / region->threads);
-    else if (region->tries)
+    if (late > 0 && (double)region->done < FEWER * fewer * (double)wall) {
+        note_loss(busy, fewer, now, wall - region->done / region->threads);
+        return;
+    }
+    forget_losses(busy);
+    if (region->tries)
         atomic_store_explicit(&busy->most, 0, memory_order_relaxed);
 }

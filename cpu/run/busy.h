@@ -3,11 +3,11 @@
  *
  * A thread whose CPU runs something else is late by milliseconds, and all others wait for it.  A
  * region of threads notices long waits and has the next regions measured.  A measured region
- * compares what its threads did with what fewer threads would do, and says how many the next ones
- * take.  After a pause one region tries all of them again.  Example with two CPUs, one of which is
- * busy: a run takes 3 ms instead of 60 us, so one thread does all runs of the next 6 ms.  The run
- * that tries two threads after that takes 3 ms again, so the next pause is 12 ms, and so on up to a
- * second.
+ * compares what its threads did with what fewer threads would do.  If two in a row did less, they
+ * say how many the next ones take.  After a pause all threads are tried again.  Example with two
+ * CPUs, one of which is busy: two runs take 3 ms each instead of 60 us, so one thread does all runs
+ * of the next 12 ms.  The two runs that try two threads after that take 3 ms again, so the next
+ * pause is 24 ms, and so on up to a second.
  */
 #ifndef ECO_BUSY_H
 #define ECO_BUSY_H
@@ -20,6 +20,8 @@
 struct eco_busy {
     _Atomic int most;                   /* most threads of a region; 0: no limit */
     _Atomic int measure;                /* regions that are still to be measured */
+    _Atomic int losses;                 /* regions in a row that lost time */
+    _Atomic int64_t lost;               /* by them */
     _Atomic int64_t again, pause, last; /* the next try, the pause before it, the last loss */
 };
 

@@ -63,9 +63,11 @@ static void fuzz_net(const char *net)
     if (eco_net_parse(&text, net) != ECORNN_OK)
         return;
     for (int p = 0; p < text.pieces; p++) {
-        if (text.piece[p].layers > 0 ? text.piece[p].first != layers : text.piece[p].join < 2)
+        const struct eco_net_piece_text *piece = &text.piece[p];
+        const int kinds = (piece->layers > 0) + (piece->join > 1) + (piece->dropout > 0);
+        if (kinds != 1 || (piece->layers > 0 && piece->first != layers))
             abort();
-        layers += text.piece[p].layers;
+        layers += piece->layers;
     }
     for (int k = 0; k < text.layers; k++)
         if (strstr(net, text.layer[k]) == NULL || text.layer[k][0] == '\0')
