@@ -2,8 +2,8 @@
 # All tests of a machine with a GPU, side by side, some minutes on 16 cores; in the build folder:
 #     SOURCE/tests/gpu/suite.sh [PROCESSES [WHAT...]]
 # WHAT: walk (every kernel), sweep, python, or the end of a test's name (choices, graph, pack, ...);
-# else all.  SANITIZE=1 runs compute-sanitizer's tools over a part of the sweep, too; SOAK=1 ten
-# thousand runs.  LOGS: a folder for what they print.
+# else all.  SANITIZE=1 runs compute-sanitizer over the walk, too; SOAK=1 ten thousand runs.  LOGS: a
+# folder for what they print.
 set -eu
 processes=${1-$(getconf _NPROCESSORS_ONLN)}
 [ $# -eq 0 ] || shift
@@ -105,35 +105,35 @@ done
 
 # ---- compute-sanitizer ---------------------------------------------------------------------------
 
-# A tool over some parts of so many, several at a time.  One test provokes an error of CUDA's, which is
+# A tool over parts of a program, several at a time.  One test provokes an error of CUDA's, which is
 # not what memcheck is for.  racecheck is a thousand times as slow, and more where many processes run:
 # parts from 30 on, of 4000, are a case of the sweep each, without the large layers.
 sanitize() {
     tool=$1
     several=$2
-    parts=$3
-    list=$4
-    shift 4
+    list=$3
+    shift 3
     wrong=0
+    rm -f "$logs/$tool".*
     for part in $list; do echo "$part"; done |
-        OPTIONS="--tool $tool $*" PARTS=$parts PROGRAM=$program LOG=$logs/$tool \
+        OPTIONS="--tool $tool --error-exitcode 9" COMMAND="$*" LOG=$logs/$tool \
             xargs -n 1 -P "$several" sh -c '
-                ECORNN_SPIN_TIMEOUT=600 ECORNN_PART=$1/$PARTS compute-sanitizer $OPTIONS \
-                    --error-exitcode 9 "$PROGRAM" > "$LOG.$1" 2>&1' sh || wrong=1
-    cases=$(cat "$logs/$tool".* | awk '/^# cases:/ { cases += $3 } END { print cases + 0 }')
-    [ "$wrong" = 0 ] && [ "$cases" -gt 0 ] && echo "$tool: $cases cases, no error" && return
-    echo "$tool: $cases cases, errors"
+                ECORNN_SPIN_TIMEOUT=600 ECORNN_PART=$1 compute-sanitizer $OPTIONS \
+                    $(echo "$COMMAND" | sed s,PART,$1,) > "$LOG.${1%/*}" 2>&1' sh || wrong=1
+    found=$(cat "$logs/$tool".* | awk '/^# cases:/ { n += $3 } /^# [0-9]+ problems/ { n += $4 } END { print n + 0 }')
+    [ "$wrong" = 0 ] && [ "$found" -gt 0 ] && echo "$tool: $found runs, no error" && return
+    echo "$tool: $found runs, errors"
     grep -h '=====' "$logs/$tool".* | head -n 30
     failed=$((failed + 1))
 }
 if [ -n "${SANITIZE-}" ]; then
     OMP_NUM_THREADS=1
     export OMP_NUM_THREADS
-    some=$(seq 0 $((processes - 1)))
-    sanitize memcheck "$processes" $((8 * processes)) "$some" --report-api-errors no
-    sanitize initcheck "$processes" $((8 * processes)) "$some"
-    sanitize synccheck "$processes" $((8 * processes)) "$some"
-    sanitize racecheck 5 4000 "$(seq 30 7 191)"
+    walk=$(seq -f %g/160 0 159)
+    sanitize memcheck "$processes" "$walk" --report-api-errors no "$tests/gpu/walk" PART
+    sanitize initcheck "$processes" "$walk" "$tests/gpu/walk" PART
+    sanitize synccheck "$processes" "$walk" "$tests/gpu/walk" PART
+    sanitize racecheck 5 "$(seq -f %g/4000 30 7 191)" "$program"
 fi
 echo "$(wc -l < "$logs/jobs") programs in $(($(date +%s) - began)) s"
 [ "$failed" = 0 ] && echo "all passed" || { echo "$failed failed"; exit 1; }
