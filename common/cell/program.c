@@ -137,6 +137,10 @@ static int append_value(struct eco_lowering *lowering, bool backward, struct eco
     if (same >= 0)
         return value[same];
     code = lowering->recipe->node[at];
+    if (code.a < 0) { /* x or W x, in a form of linear.c: backward saved another value for it */
+        eco_cell_fail(lowering->error, "backward does not have a value of x");
+        return -1;
+    }
     code.a = value[code.a];
     code.b = code.b < 0 ? -1 : value[code.b];
     code.c = code.c < 0 ? -1 : value[code.c];

@@ -177,6 +177,8 @@ static const struct property scanned[] = {
     {"cell a(h)\nh' = tanh(W x + p * h)", -1},
     {"cell a(h, c)\nc' = c * h\nh' = h + x", -1},
     {"cell a(h)\nh' = x", -1},
+    {"cell a(h)\nh' = (0 - h) * -x", -1}, /* backward has -x, and the factor of dh is x */
+    {"cell a(h, c)\nc' = (0 - c) * -(W x + b)\nh' = W x * c - h", -1},
     {"cell a(h)\nh' = stop(h) * p + 0.5 * h + stop(W x)", 1},
 };
 

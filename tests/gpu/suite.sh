@@ -105,9 +105,9 @@ done
 
 # ---- compute-sanitizer ---------------------------------------------------------------------------
 
-# A tool over parts of a program, several at a time.  One test provokes an error of CUDA's, which is
-# not what memcheck is for.  racecheck is a thousand times as slow, and more where many processes run:
-# parts from 30 on, of 4000, are a case of the sweep each, without the large layers.
+# A tool over parts of a program, several at a time.  One test provokes an error of CUDA's, which is not
+# what memcheck is for.  racecheck is a thousand times as slow, and more with many processes: parts from
+# 30 on, of 4000, are a case of the sweep each, without the large layers.
 sanitize() {
     tool=$1
     several=$2
