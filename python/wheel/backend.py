@@ -47,9 +47,10 @@ def build_wheel(wheel_directory: str, config_settings=None, metadata_directory=N
     jobs = f"-j{os.cpu_count()}"
     with tempfile.TemporaryDirectory() as folder:
         configure = [*bootstrap, [ROOT / "configure", "-q", "--without-cuda", "CFLAGS=-O2"]]
-        for command in (*([] if configured else configure),
-                        ["make", "-s", jobs, "wheel", f"WHEEL_OUT={folder}/out", f"PYTHON={sys.executable}"]):  # fmt: skip
-            subprocess.run(command, cwd=ROOT if configured else folder, check=True)
+        make = ["make", "-s", jobs, "wheel", "WHEEL_MORE=", "WHEEL_MORE_FLAGS=", f"WHEEL_OUT={folder}/out"]
+        for command in (*([] if configured else configure), [*make, f"PYTHON={sys.executable}"]):
+            if subprocess.run(command, cwd=ROOT if configured else folder).returncode != 0:
+                raise SystemExit(f"{command[0]} failed: see the lines above")
         wheel = next(Path(folder, "out").glob("ecornn-*.whl"))
         Path(wheel_directory, wheel.name).write_bytes(wheel.read_bytes())
     return wheel.name
