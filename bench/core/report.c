@@ -214,7 +214,7 @@ static struct mean *find_mean(struct means *means, const char *name)
 
 void means_add(struct means *means, const struct measurement *m)
 {
-    static const char *const types[] = {"f32", "f64", "bf16", "f16"};
+    static const char *const types[] = {"", "f32", "f64", "bf16", "f16"};
     const ecornn_desc *desc = &m->problem->desc;
     const int deep = desc->layers > 1 || (desc->flags & ECORNN_BIDIRECTIONAL);
     char name[64], way[32];
