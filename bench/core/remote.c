@@ -163,7 +163,8 @@ static void remote_free(struct side *side)
 {
     struct context *context = side->context;
     char answer[LINE_BYTES];
-    ask("free", answer);
+    if (!ferror(child.process.to) && !feof(child.process.from)) /* it has not ended, as was said */
+        ask("free", answer);
     if (!context)
         return;
     if (context->path[0])

@@ -9,8 +9,6 @@ import os
 import sys
 import time
 
-import numpy as np
-
 
 class Problem:
     """A problem string, and the data of its file: inputs of several runs, dy, parameters."""
@@ -42,6 +40,8 @@ GATES = {"lstm": 4, "lstm-peephole": 4, "gru": 3, "gru-reset-first": 3, "rnn-tan
 
 class Onnxruntime:
     """Inference by one ONNX operator for each layer."""
+
+    needs = "numpy, onnx and onnxruntime"
 
     @staticmethod
     def name():
@@ -132,6 +132,8 @@ class Onnxruntime:
 class Torch:
     """torch.nn's layers: inference without gradients, or forward and backward."""
 
+    needs = "numpy and torch"
+
     @staticmethod
     def name():
         import torch
@@ -185,6 +187,9 @@ class Server:
 
     def prepare(self, way, threads, device, path, problem):
         del way, device
+        global np
+        import numpy as np  # its absence is an answer, not the end of this process
+
         self.path, self.next = path, 0
         problem = Problem(problem, path)
         if self.peer.refuses(problem):
@@ -223,7 +228,10 @@ def main():
         command, *words = line.split()
         try:
             answer = getattr(server, command)(*words)
-        except (ImportError, OSError, RuntimeError, ValueError) as error:
+        except ImportError as error:
+            answer = (f"no needs {server.peer.needs}, but {sys.executable} says: {error}; "
+                      "put a python3 that has them first in PATH").replace("\n", " ")[:900]
+        except (OSError, RuntimeError, ValueError) as error:
             answer = f"no failed: {type(error).__name__}: {error}".replace("\n", " ")[:500]
         print(answer, flush=True)
 

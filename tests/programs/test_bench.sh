@@ -46,10 +46,9 @@ if "$bench" bench --versus nobody x/T1 2>&1 | grep -q '^ *onednn: '; then
 else
     refuse "--versus is onednn" --versus onednn lstm/T1/N1/I1/H1
 fi
-lists=$(mktemp "${TMPDIR:-/tmp}/lists.XXXXXX")
-printf '[few]\nlstm/T2/N1/I2/H3\ngru/T2/N1/I2/H3/save:states\n' > "$lists"
-lines=$(bench --shapes "$lists" --threads 1 @few/f64/train) || fail "@few/f64/train"
-rm "$lists"
+lists=$(mktemp -d "${TMPDIR:-/tmp}/lists.XXXXXX")
+printf '[few]\nlstm/T2/N1/I2/H3\ngru/T2/N1/I2/H3/save:states\n' > "$lists/few"
+lines=$(bench --shapes "$lists/few" --threads 1 @few/f64/train) || fail "@few/f64/train"
 echo "$lines" | grep -q "^gru/f64/train/T2/N1/I2/H3/save:states " || fail "@few/f64/train: $lines"
 bench --threads 1 mgu/train/f64/L2/bi/T4/N3/I5/H6/lengths:uniform lstm/train/T4/N3/I5/H6/models:3 > /dev/null ||
     fail "lengths, models"
@@ -68,7 +67,8 @@ refuse "$bench/shapes" --shapes "$bench/shapes" @quick
 if command -v python3 > /dev/null; then
     (cd "$source/bench" && python3 -c 'import ast, sys; [ast.parse(open(one).read(), one) for one in sys.argv[1:]]' \
         versus/peers.py claims.py two_builds.py python/layers.py python/attention.py) || fail "scripts of bench"
-    # The script answers, whether or not the packages are there.
     refuse "ort " --threads 1 --versus ort lstm/train/T1/N1/I1/H1
+    echo import x > "$lists/numpy.py" && PYTHONPATH=$lists refuse "needs numpy" --threads 1 --versus ort gru/T1/N1/I1/H1
 fi
+rm -r "$lists"
 echo "bench: good"

@@ -160,8 +160,8 @@ const struct command command_bench = {
             "forward and backward, and unpacks; on a GPU packing is a way of its own.\n"
             "\"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n"
             "@LIST/bf16/train puts bf16/train into each problem of the list.\n"
-            "--versus: ort and torch need python3 with these packages; bench/ecornn of the build\n"
-            "tree also has loop, onednn and cudnn, where they were found.\n",
+            "--versus: ort and torch need these packages in the first python3 of PATH; bench/ecornn\n"
+            "of the build tree also has loop, onednn and cudnn, where they were found.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_CSV | TAKES_VERSUS | TAKES_THREADS,
     .most = MANY_OPERANDS,
