@@ -4,6 +4,7 @@ it.  Least of 40 turns, each the median of many runs; the speed is theirs / ours
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -66,6 +67,8 @@ def median(run, seconds=0.05):
 
 
 def main():
+    if not os.path.exists(os.environ.get("ECORNN_LIBRARY", "")):
+        sys.exit("time_nodes.py needs ECORNN_LIBRARY, the path of libecornn.so: .libs/libecornn.so in the build folder")
     onnxruntime.register_execution_provider_library("ecornn", models.plugin())
     print(f"ONNX Runtime {onnxruntime.__version__}, one thread")
     words = sys.argv[1:]
