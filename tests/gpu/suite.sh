@@ -31,11 +31,7 @@ parts=$((3 * processes))
 jobs_of() {
     case $1 in
     walk) for part in $(seq 0 $((parts - 1))); do echo "walk.$part $tests/gpu/walk $part/$parts"; done ;;
-    sweep)
-        for part in $(seq 0 $((parts - 1))); do
-            echo "sweep.$part env ECORNN_PART=$part/$parts $program"
-        done
-        ;;
+    sweep) for part in $(seq 0 $((parts - 1))); do echo "sweep.$part env ECORNN_PART=$part/$parts $program"; done ;;
     python)
         for file in $(cd "$source" && grep -lE "cuda|def .*[( ]device[,)]" python/tests/test_*.py); do
             name=$(basename "$file" .py)
