@@ -48,8 +48,7 @@ def names_of(layer: Layer, system: str) -> dict[str, tuple[int, ...]]:
         return {name: view.shape[lead:] for name, view in layer.parameters.items()}
     if system == "flax":
         return _flax.table(_shape(layer), _gates(layer))
-    return _names.table(system, _shape(layer), _counts(layer),
-                        size_in(layer._plan_of_one(), system))
+    return _names.table(system, _shape(layer), _counts(layer), size_in(layer._plan_of_one(), system))
 
 
 def dequantised(module: Any) -> dict[str, numpy.ndarray]:

@@ -76,8 +76,7 @@ def to_torch(arrays: list[numpy.ndarray], shape: Shape, gates: int) -> list[nump
     for above, _ in _pairs(shape):
         made += [numpy.concatenate([by_name[f"{above}{_own(kind, gate)}/kernel"].T
                                     for gate in letters]) for kind in "ih"]
-        one = [by_name[f"{above}{_own('h' if gates == 4 else 'i', gate)}/bias"]
-               for gate in letters]
+        one = [by_name[f"{above}{_own('h' if gates == 4 else 'i', gate)}/bias"] for gate in letters]
         other = [numpy.zeros_like(bias) for bias in one]
         if gates == 3:
             other[2] = by_name[f"{above}hn/bias"]

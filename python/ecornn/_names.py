@@ -139,8 +139,7 @@ def located(system: str, found: dict[str, tuple[str, Any]], layers: int | None =
     for path in found:
         pieces = re.sub(r"^(\w+)(_l[0-9]+(?:_reverse)?)$", r"\2/\1", path).split("/")
         above, own = pieces[:-parts], "/".join(pieces[-parts:]).replace("_/", "/")
-        forward = [re.sub("^backward", "forward", piece.removesuffix("_reverse"))
-                   for piece in above]
+        forward = [re.sub("^backward", "forward", piece.removesuffix("_reverse")) for piece in above]
         place[path] = "/".join(forward), forward != above, own
     alike: dict[str, set[str]] = {}
     for layer, _, own in place.values():

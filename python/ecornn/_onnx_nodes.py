@@ -14,8 +14,9 @@ from ._names import some
 
 _MOST_GRAPH = (2 << 30) - 1  # bytes, which is the limit of protobuf
 _INPUTS = {"W": 1, "R": 2, "B": 3, "P": 7}
+_FOLDED = ("Concat", "Slice", "Unsqueeze")
 _QUANTISED = {"W scale": 8, "W zero": 9, "R scale": 10, "R zero": 11}
-_BYTES = {"FLOAT": 4, "DOUBLE": 8, "FLOAT16": 2, "BFLOAT16": 2, "INT8": 1, "UINT8": 1}
+_BYTES = {"FLOAT": 4, "DOUBLE": 8, "FLOAT16": 2, "BFLOAT16": 2, "INT8": 1, "UINT8": 1, "INT64": 8}
 
 
 def nodes_of(path: str, prefix: str | None = None) -> list[dict[str, Any]]:
@@ -31,14 +32,17 @@ def nodes_of(path: str, prefix: str | None = None) -> list[dict[str, Any]]:
         for node in graph.node:
             if node.op_type == "Constant" and node.output:
                 known |= {node.output[0]: each.t for each in node.attribute if each.name == "value"}
+        made = {node.output[0]: node for node in graph.node if node.op_type in _FOLDED and node.output}
         found = [(node.name or f"{node.op_type}_{number}", node) for number, node in enumerate(graph.node)
                  if node.op_type in ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")]
         chosen = [each for each in found if prefix in (None, each[0])]
         if not found:
-            raise BadArgument(f"{path!r} has no LSTM, GRU or RNN node")
+            raise BadArgument(f"{path!r} has no LSTM, GRU or RNN node; torch's exporter writes RNN with dynamo=False")
         if not chosen:
             raise BadArgument(f"prefix is {quoted(prefix)}, but {path!r} has the recurrent nodes "
                               f"{some(name for name, _ in found)}")
+        for name in [name for _, node in chosen for name in node.input[1:4]]:
+            _fold(path, name, made, graph, known)
         return [_node(path, name, node, known) for name, node in chosen]
 
 
@@ -48,6 +52,20 @@ def arrays_of(nodes: list[dict[str, Any]]) -> dict[str, tuple[str, Stored]]:
             for kind, array in node["arrays"].items()}
 
 
+def _fold(path: str, name: str, made: dict[str, Any], graph: Any, known: dict[str, Any]) -> None:
+    """Puts into known what nodes cut and join of initialisers, as torch's exporter writes weights.  No array
+    is larger than all initialisers."""
+    from onnx import numpy_helper, reference
+
+    node = made.pop(name, None)
+    for each in node.input if node else ():
+        _fold(path, each, made, graph, known)
+    if node and all(each in known for each in node.input):
+        given = {each: _initialiser(path, known[each])._take() for each in node.input}
+        if sum(given[each].nbytes for each in node.input) <= graph.ByteSize():
+            known[name] = numpy_helper.from_array(reference.ReferenceEvaluator(node).run(None, given)[0], name)
+
+
 def _node(path: str, own: str, node: Any, known: dict[str, Any]) -> dict[str, Any]:
     quantised = node.op_type == "DynamicQuantizeLSTM"
     arrays = {}
@@ -55,7 +73,8 @@ def _node(path: str, own: str, node: Any, known: dict[str, Any]) -> dict[str, An
         name = node.input[place] if place < len(node.input) else ""
         if name not in known and (name or kind in _QUANTISED):
             raise BadArgument(f"{path!r}: {kind} of {node.op_type} {quoted(own)} is {quoted(name)}, "
-                              "must be an initialiser")
+                              "must be an initialiser, or Slice, Concat and Unsqueeze of some: onnxruntime writes "
+                              "such a file (SessionOptions.optimized_model_filepath, at ORT_ENABLE_BASIC)")
         if name:
             arrays[kind] = name, _initialiser(path, known[name])
     for kind in "WR" if quantised else "":

@@ -114,8 +114,7 @@ def forward(spec: Spec, plan: Plan, packed, inputs, training: bool):
     results = [_block(workspace), *spec.rows(x)]
     if training:
         results.append(jax.ShapeDtypeStruct((_block(reserve).shape[0] + _MARK,), jnp.uint8))
-    return _call(1, spec, plan, results, spec.given | RESERVE * training, packed,
-                 *inputs)[1:]
+    return _call(1, spec, plan, results, spec.given | RESERVE * training, packed, *inputs)[1:]
 
 
 def backward(spec: Spec, plan: Plan, kept, cotangents, wanted: int):

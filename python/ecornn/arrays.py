@@ -22,8 +22,7 @@ BYTES = {lib.F32: 4, lib.F64: 8, lib.BF16: 2, lib.F16: 2, INT32: 4}
 TYPESTR = {lib.F32: "<f4", lib.F64: "<f8", lib.BF16: "<u2", lib.F16: "<f2", INT32: "<i4"}
 CODES = {lib.F32: (_dlpack.FLOAT, 32), lib.F64: (_dlpack.FLOAT, 64),
           lib.BF16: (_dlpack.BFLOAT, 16), lib.F16: (_dlpack.FLOAT, 16), INT32: (_dlpack.INT, 32)}
-_KINDS = {_dlpack.INT: "int", _dlpack.UINT: "uint", _dlpack.FLOAT: "float",
-          _dlpack.BFLOAT: "bfloat"}
+_KINDS = {_dlpack.INT: "int", _dlpack.UINT: "uint", _dlpack.FLOAT: "float", _dlpack.BFLOAT: "bfloat"}
 
 
 def device_name(name: str | None) -> str:

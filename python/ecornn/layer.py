@@ -251,8 +251,7 @@ class Layer:
                     raise BadArgument(f"given has {whole.size} elements, must have {part.size}")
                 part[:] = whole
             else:
-                convert(self._plan_of_one(), system, part,
-                        numpy.ascontiguousarray(whole, kind))
+                convert(self._plan_of_one(), system, part, numpy.ascontiguousarray(whole, kind))
         self.unfreeze_weights()
 
     def save(self, system: str = "ecornn", model: int | None = None, *,

@@ -563,6 +563,33 @@ def test_odd_graphs(tmp_path):
         assert str(error.value).isprintable(), k
 
 
+def test_onnx_computed_of_initialisers(tmp_path):
+    """As torch's exporter leaves weights; no file makes arrays far larger than itself."""
+    onnx, path = pytest.importorskip("onnx"), str(tmp_path / "x.onnx")
+    layer, other = Layer("lstm", 3, 4), Layer("lstm", 3, 4, seed=1)
+    saved = layer.save("onnx")
+    onnx_file(path, "LSTM", [tuple(saved.values())])
+    model, node = onnx.load(path), onnx.helper.make_node
+    graph = model.graph
+    graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.roll(saved["W"][0], 4, 0), graph.initializer[0].name))
+    whole = graph.initializer[0].name
+    graph.initializer.extend(onnx.numpy_helper.from_array(np.array([number]), f"number {number}") for number in (0, 4, 16))
+    graph.node[0].input[1] = "W"
+    made = [node("Slice", [whole, "number 4", "number 16", "number 0"], ["ifo"]),
+            node("Slice", [whole, "number 0", "number 4", "number 0"], ["last"]),
+            node("Concat", ["ifo", "last"], ["joined"], axis=0), node("Unsqueeze", ["joined", "number 0"], ["W"])]
+    graph.node.extend(made)
+    onnx.save(model, path)
+    other.load(path)
+    same(other, layer)
+    del graph.node[3:]
+    graph.node.extend(node("Concat", [f"{whole} {k - 1}" if k else whole] * 2, [f"{whole} {k}"], axis=0) for k in range(60))
+    graph.node[0].input[1] = f"{whole} 59"
+    onnx.save(model, path)
+    with pytest.raises(BadArgument, match="W of LSTM 'node0' .* must be an initialiser, or Slice"):
+        other.load(path)
+
+
 def test_onnx_in_both_directions(tmp_path):
     pytest.importorskip("onnx")
     layer, path = Layer("lstm", 3, 4, layers=2, bidirectional=True), str(tmp_path / "x.onnx")

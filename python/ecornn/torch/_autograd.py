@@ -80,8 +80,7 @@ class Run(torch.autograd.Function):
         starts = states[spec.states:]
         if call.works:
             rows = in_run(x, dtype)
-            y, final, kept = _pieces.forward(call.works, rows, states, weights, True,
-                                             x.is_cpu)
+            y, final, kept = _pieces.forward(call.works, rows, states, weights, True, x.is_cpu)
             out, reads_y = y, call.works[0].job.reads_y
         else:
             rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)

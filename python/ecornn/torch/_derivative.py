@@ -81,8 +81,7 @@ def _leaves(counts, given) -> list:
 def _nested(counts, leaves) -> list:
     """Puts leaves back into lists; undoes _leaves."""
     rest = iter(leaves)
-    return [next(rest) if count is None else [next(rest) for _ in range(count)]
-            for count in counts]
+    return [next(rest) if count is None else [next(rest) for _ in range(count)] for count in counts]
 
 
 def map_rows(name: str) -> None:
@@ -144,8 +143,7 @@ def register(name: str, what: str, backward, setup, second=None) -> None:
         ctx.others = [None if torch.is_tensor(one) else one for one in leaves]
 
     def again(ctx, _, tangents):
-        leaves = [other if one is None else one
-                  for one, other in zip(ctx.saved_tensors, ctx.others)]
+        leaves = [other if one is None else one for one, other in zip(ctx.saved_tensors, ctx.others)]
         return second(_nested(ctx.counts, leaves), tangents)
 
     _register(f"{name}_backward", what, again, keep)

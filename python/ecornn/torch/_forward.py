@@ -58,8 +58,7 @@ class Forward(Freezing):
 
     def _get_name(self) -> str:
         """For repr, because torch.nn's classes have the same names."""
-        return ("ecornn.torch." * type(self).__module__.startswith("ecornn.")
-                + type(self).__name__)
+        return ("ecornn.torch." * type(self).__module__.startswith("ecornn.") + type(self).__name__)
 
     def flatten_parameters(self) -> None:
         """Frees packed weights, and memory kept for training."""

@@ -19,8 +19,7 @@ from ._net_plan import Plan, fit_saving, number, plan_of, plan_within, with_word
 from ._spec import one_line
 from ._stream import capturing, stream_of
 
-_WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
-          torch.float16: "f16"}
+_WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
 def _layers(counts, pack, **tensors):
@@ -210,8 +209,7 @@ class Net(Freezing, torch.nn.Module):
         pairs = number(words, "L", 1) * (1 + ("bi" in words.split("/")))
         count = Cell(own.get(name, name)).states
         self._counts.append(count)
-        self._widths += [(pairs, hidden if s else number(words, "P", hidden))
-                         for s in range(count)]
+        self._widths += [(pairs, hidden if s else number(words, "P", hidden)) for s in range(count)]
         self._groups.append(len(parameters) // self.models)
         for param in parameters[:self._groups[-1]]:
             plain = param.name.split(":")[-1]  # that of model 0
@@ -231,8 +229,7 @@ class Net(Freezing, torch.nn.Module):
             group = [(0, 0) if one is None else (
                 one.data_ptr(), one.numel() // self.models * one.element_size())
                 for _, one in zip(range(count), rest)]
-            found += [first + model * size for model in range(self.models)
-                      for first, size in group]
+            found += [first + model * size for model in range(self.models) for first, size in group]
         return (ctypes.c_void_p * max(len(found), 1))(*found)
 
     def _text(self, words: str, steps: int, batch: int, training: bool, draws: bool) -> str:

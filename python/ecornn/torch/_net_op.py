@@ -91,8 +91,7 @@ def _forward(*arguments):
     given = _Given(*arguments)
     training = keep or given.draws
     results, reserve, packed = given.forward(given.run(given.plan(training)), training)
-    return [*results, *(_op.hidden(block if keep else None, given.x)
-                        for block in (reserve, packed))]
+    return [*results, *(_op.hidden(block if keep else None, given.x) for block in (reserve, packed))]
 
 
 @_op.fake("net")

@@ -45,15 +45,13 @@ def ecornn_layer(
     (node, gates, more), hidden, layers = _NODES[spec.cell], spec.hidden, spec.layers
     bias, pairs, each = spec.bias, spec.directions, len(spec.names)
     if pairs == 2:
-        more = {name: value * 2 if name == "activations" else value
-                for name, value in more.items()}
+        more = {name: value * 2 if name == "activations" else value for name, value in more.items()}
     count, final = 2 if node == "LSTM" else 1, []
     rows = op.Transpose(x, perm=[1, 0, 2]) if batch_major else x
     for layer in range(layers):
         first = layer * pairs
         own = [weights[(first + d) * each:(first + d + 1) * each] for d in range(pairs)]
-        w, r, *both = ([_ordered(tensors[k], gates, hidden) for tensors in own]
-                       for k in range(each))
+        w, r, *both = ([_ordered(tensors[k], gates, hidden) for tensors in own] for k in range(each))
         b = _stacked([op.Concat(*pair, axis=0) for pair in zip(*both)]) if bias else None
         began = [op.Slice(state, op.Constant(value_ints=[first]),
                           op.Constant(value_ints=[first + pairs]),
@@ -66,6 +64,5 @@ def ecornn_layer(
         rows = op.Reshape(op.Transpose(y, perm=[0, 2, 1, 3]),
                           op.Constant(value_ints=[0, 0, pairs * hidden]))
     y = op.Transpose(rows, perm=[1, 0, 2]) if batch_major else rows
-    lasts = [op.Identity(of[0]) if layers == 1 else op.Concat(*of, axis=0)
-             for of in zip(*final)]
+    lasts = [op.Identity(of[0]) if layers == 1 else op.Concat(*of, axis=0) for of in zip(*final)]
     return (y, *lasts, *[op.Constant(value_ints=[0])] * 2)  # nothing is kept

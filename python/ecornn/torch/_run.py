@@ -148,8 +148,7 @@ def forward(job: Job, given: Given, keep: bool, seed: int, cached: bool):
     natively = job.native and resets is None and mask is None and not job.shows and not lent
     packed = _kept.peek(plan, weights, stream) if natively and cached else None
     if packed is not None:
-        made = _forward_native(job, given, keep, seed, packed,
-                               type(weights) is not _kept.Frozen)
+        made = _forward_native(job, given, keep, seed, packed, type(weights) is not _kept.Frozen)
         if made is not None:
             return made
     packed = None  # an outdated one, whose memory can be lent again
@@ -270,8 +269,7 @@ def backward(job: Job, given: Given, kept, seed: int, outputs, wanted):
     x, states, starts = dense(x), [dense(s) for s in states], [dense(s) for s in starts]
     outputs, most = [dense(d) for d in outputs], 1 + spec.states
     dx = torch.empty_like(x) if wanted[0] else None
-    dstates = [make() if want else None
-               for want, make in zip(wanted[1:1 + count], job.final * 2)]
+    dstates = [make() if want else None for want, make in zip(wanted[1:1 + count], job.final * 2)]
     some = asked > 0
     dweights = _scratch(plan.dweights, device, "dweights") if some else None
     workspace = _scratch(job.workspace, device, "workspace")
