@@ -36,21 +36,16 @@ char *plan_text(const struct session *session, const char *problem, ecornn_sizes
     return text;
 }
 
-/* Copies the rest of the line that begins with `head`; "" if there is none. */
-static void rest_of(const char *text, const char *head, char *rest, size_t size)
-{
-    const size_t length = strlen(head);
-    rest[0] = '\0';
-    for (const char *line = text; line != NULL && rest[0] == '\0'; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, head, length) == 0)
-            snprintf(rest, size, "%.*s", (int)strcspn(line + length, "\n"), line + length);
-    }
-}
-
 void choices_of(const char *text, char choices[256])
 {
-    rest_of(text, "ECORNN_FORCE=", choices, 256);
+    static const char head[] = "ECORNN_FORCE=";
+    const size_t length = sizeof head - 1;
+    choices[0] = '\0';
+    for (const char *line = text; line != NULL && choices[0] == '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, head, length) == 0)
+            snprintf(choices, 256, "%.*s", (int)strcspn(line + length, "\n"), line + length);
+    }
 }
 
 bool is_net(const char *problem)
@@ -140,7 +135,7 @@ static void print_candidates(const struct candidates *candidates)
 {
     const ecornn_tuning *tuned = &candidates->tuned;
     const char *origin = tuned->by_wisdom ? "  (by wisdom)" : "  (by the planner)";
-    printf("candidates, microseconds of a run, median and quartiles:\n");
+    printf("candidates, microseconds of a run, median and quartiles, in several races:\n");
     for (int k = 0; k < candidates->n; k++) {
         const struct candidate *one = &candidates->list[k];
         if (one->refusal[0] != '\0')
@@ -150,9 +145,13 @@ static void print_candidates(const struct candidates *candidates)
                    1e6 * one->high, one->choices,
                    strcmp(one->choices, tuned->planned) == 0 ? origin : "");
     }
-    printf("regret %.1f %%: planned%s %.2f us, best %.2f us\n", 100 * tuned->regret,
-           tuned->by_wisdom ? " by wisdom" : "", 1e6 * tuned->planned_seconds,
-           1e6 * tuned->best_seconds);
+    printf("regret %.1f %%: planned%s %.2f us", 100 * tuned->regret,
+           tuned->by_wisdom ? " by wisdom" : "", 1e6 * tuned->planned_seconds);
+    if (tuned->regret > 0 || candidates->n == 0)
+        printf(", best %.2f us\n", 1e6 * tuned->best_seconds);
+    else
+        printf("; in turns with it none was clearly faster; the fastest seen took %.2f us\n",
+               1e6 * candidates->list[0].seconds);
 }
 
 /* ---- one problem, and all -------------------------------------------------------------------- */
