@@ -24,7 +24,7 @@ class Recurrent(Forward, torch.nn.Module):
     [L*D,N,H].  Arguments that torch.nn lacks are keyword arguments: ``cell`` and those below.
 
     Parameters, for each layer k and, with ``_reverse``, its other direction: ``weight_ih_lk``, the
-    text's W stacked [count*H,I], I without the parts of x; ``weight_hh_lk``, its R [count*H,P];
+    text's W stacked in its order [count*H,I], I without the parts of x; ``weight_hh_lk``, its R [count*H,P];
     ``bias_lk``, its b, and ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
 
     bias: with False every b of the text is 0, and there is no ``bias_lk``.
