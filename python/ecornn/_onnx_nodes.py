@@ -52,14 +52,14 @@ def arrays_of(nodes: list[dict[str, Any]]) -> dict[str, tuple[str, Stored]]:
             for kind, array in node["arrays"].items()}
 
 
-def _fold(path: str, name: str, made: dict[str, Any], graph: Any, known: dict[str, Any]) -> None:
+def _fold(path: str, name: str, made: dict[str, Any], graph: Any, known: dict[str, Any], deep: int = 8) -> None:
     """Puts into known what nodes cut and join of initialisers, as torch's exporter writes weights.  No array
     is larger than all initialisers."""
     from onnx import numpy_helper, reference
 
-    node = made.pop(name, None)
+    node = made.pop(name, None) if deep > 0 else None
     for each in node.input if node else ():
-        _fold(path, each, made, graph, known)
+        _fold(path, each, made, graph, known, deep - 1)
     if node and all(each in known for each in node.input):
         given = {each: _initialiser(path, known[each])._take() for each in node.input}
         if sum(given[each].nbytes for each in node.input) <= graph.ByteSize():

@@ -156,13 +156,12 @@ const struct command command_bench = {
     .name = "bench",
     .operands = "PROBLEM|@LIST...",
     .about = "Times problems, alone or beside another library",
-    .more =
-        "A run of inference is forward.  On a CPU a run of training packs the weights, runs\n"
-        "forward and backward, and unpacks; on a GPU packing is a way of its own.\n"
-        "\"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n"
-        "@LIST/bf16/train puts bf16/train into each problem of the list.\n"
-        "--versus: ort and torch need these packages in the first python3 of PATH; bench/ecornn\n"
-        "of the build tree also has loop, onednn and cudnn, where they were found.\n",
+    .more = "A run of inference is forward.  On a CPU a run of training packs the weights, runs\n"
+            "forward and backward, and unpacks; on a GPU packing is a way of its own.\n"
+            "\"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n"
+            "@LIST/bf16/train puts bf16/train into each problem of the list.\n"
+            "--versus: ort and torch need these packages in the first python3 of PATH; the build\n"
+            "tree's bench/ecornn also has loop, onednn and cudnn, where they were found.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_CSV | TAKES_VERSUS | TAKES_THREADS,
     .most = MANY_OPERANDS,
