@@ -163,7 +163,8 @@ static void remote_free(struct side *side)
 {
     struct context *context = side->context;
     char answer[LINE_BYTES];
-    if (!ferror(child.process.to) && !feof(child.process.from)) /* it has not ended, as was said */
+    /* Where the process has ended, ask() has said so. */
+    if (!ferror(child.process.to) && !feof(child.process.from))
         ask("free", answer);
     if (!context)
         return;

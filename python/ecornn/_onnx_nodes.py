@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from typing import Any
@@ -20,9 +21,8 @@ _BYTES = {"FLOAT": 4, "DOUBLE": 8, "FLOAT16": 2, "BFLOAT16": 2, "INT8": 1, "UINT
 
 
 def nodes_of(path: str, prefix: str | None = None) -> list[dict[str, Any]]:
-    """The LSTM, GRU and RNN nodes of a graph, in its order, or the one with this name: name, op,
-    attributes, and its arrays W, R, B and P, each as its name in the file and values.
-    DynamicQuantizeLSTM counts as an LSTM."""
+    """The LSTM, GRU and RNN nodes of a graph, in its order, or the one with this name: name, op, attributes, and
+    its arrays W, R, B and P, each as its name in the file and values.  DynamicQuantizeLSTM counts as an LSTM."""
     import onnx
 
     text = contents(path, _MOST_GRAPH)
@@ -32,7 +32,7 @@ def nodes_of(path: str, prefix: str | None = None) -> list[dict[str, Any]]:
         for node in graph.node:
             if node.op_type == "Constant" and node.output:
                 known |= {node.output[0]: each.t for each in node.attribute if each.name == "value"}
-        made = {node.output[0]: node for node in graph.node if node.op_type in _FOLDED and node.output}
+        _fold(path, graph, known)
         found = [(node.name or f"{node.op_type}_{number}", node) for number, node in enumerate(graph.node)
                  if node.op_type in ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")]
         chosen = [each for each in found if prefix in (None, each[0])]
@@ -41,8 +41,6 @@ def nodes_of(path: str, prefix: str | None = None) -> list[dict[str, Any]]:
         if not chosen:
             raise BadArgument(f"prefix is {quoted(prefix)}, but {path!r} has the recurrent nodes "
                               f"{some(name for name, _ in found)}")
-        for name in [name for _, node in chosen for name in node.input[1:4]]:
-            _fold(path, name, made, graph, known)
         return [_node(path, name, node, known) for name, node in chosen]
 
 
@@ -52,18 +50,20 @@ def arrays_of(nodes: list[dict[str, Any]]) -> dict[str, tuple[str, Stored]]:
             for kind, array in node["arrays"].items()}
 
 
-def _fold(path: str, name: str, made: dict[str, Any], graph: Any, known: dict[str, Any], deep: int = 8) -> None:
-    """Puts into known what nodes cut and join of initialisers, as torch's exporter writes weights.  No array
-    is larger than all initialisers."""
+def _fold(path: str, graph: Any, known: dict[str, Any]) -> None:
+    """Puts into known what nodes cut and join of initialisers: in all at most eight times the bytes of the file."""
     from onnx import numpy_helper, reference
 
-    node = made.pop(name, None) if deep > 0 else None
-    for each in node.input if node else ():
-        _fold(path, each, made, graph, known, deep - 1)
-    if node and all(each in known for each in node.input):
-        given = {each: _initialiser(path, known[each])._take() for each in node.input}
-        if sum(given[each].nbytes for each in node.input) <= graph.ByteSize():
-            known[name] = numpy_helper.from_array(reference.ReferenceEvaluator(node).run(None, given)[0], name)
+    spent = 0
+    for node in graph.node:
+        if node.op_type not in _FOLDED or not node.output or any(each not in known for each in node.input):
+            continue
+        with contextlib.suppress(TypeError, BadArgument):  # other types, or operators that onnx no longer computes
+            given = {each: _initialiser(path, known[each])._take() for each in node.input}
+            spent += sum(given[each].nbytes for each in node.input)
+            if spent <= 8 * graph.ByteSize():
+                known[node.output[0]] = numpy_helper.from_array(
+                    reference.ReferenceEvaluator(node).run(None, given)[0], node.output[0])
 
 
 def _node(path: str, own: str, node: Any, known: dict[str, Any]) -> dict[str, Any]:
