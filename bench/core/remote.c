@@ -163,7 +163,7 @@ static void remote_free(struct side *side)
 {
     struct context *context = side->context;
     char answer[LINE_BYTES];
-    /* Where the process has ended, ask() has said so. */
+    /* If the process has ended, an earlier ask() has reported that. */
     if (!ferror(child.process.to) && !feof(child.process.from))
         ask("free", answer);
     if (!context)

@@ -18,8 +18,8 @@ enum { LATE_PART = 8 };
 enum { LOSSES = 2 };
 /* The efficiency of fewer threads with a CPU each: a region does other things than products. */
 static const double FEWER = 0.9;
-/* A pause lasts this many times as long as the loss, and twice as long as the previous pause if
- * that has just ended. So failing tries cost little, and so does a single loss. */
+/* A pause lasts this many times as long as both losses together, and twice as long as the previous
+ * pause if that has just ended. So failing tries cost little. */
 enum { FIRST_PAUSE = 2, JUST = 8, LONGEST = 16 };
 static const int64_t LONGEST_PAUSE = 1000000000;
 
@@ -97,7 +97,8 @@ static void forget_losses(struct eco_busy *busy)
     atomic_store_explicit(&busy->lost, 0, memory_order_relaxed);
 }
 
-/* The region lost so much. After the first loss in a row the next region takes all threads, too. */
+/* Counts a loss of a region. The first in a row changes nothing: the next region takes all threads,
+ * too. The second says how many threads regions take until the pause has ended. */
 static void note_loss(struct eco_busy *busy, int threads, int64_t now, int64_t loss)
 {
     const int64_t lost = atomic_fetch_add_explicit(&busy->lost, loss, memory_order_relaxed) + loss;

@@ -10,7 +10,8 @@
 
 enum { MS = 1000000 };
 
-/* The threads of a region that had no CPU for `away` and waited this long, ns. */
+/* Runs a region without a CPU for `away`, in which a thread waits for `waited`, ns; returns its
+ * number of threads. */
 static int pass_region(struct eco_busy *busy, int64_t away, int64_t waited)
 {
     struct eco_region region;

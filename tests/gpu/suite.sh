@@ -101,8 +101,8 @@ done
 
 # ---- compute-sanitizer ---------------------------------------------------------------------------
 
-# A tool over parts of a program, several at a time.  One test provokes an error of CUDA's, which is not
-# what memcheck is for.  racecheck is a thousand times as slow, and more with many processes: parts from
+# A tool over parts of a program, several at a time.  memcheck leaves out calls
+# of CUDA that return an error, which the tests see.  racecheck is a thousand times as slow, and more with many processes: parts from
 # 30 on, of 4000, are a case of the sweep each, without the large layers.
 sanitize() {
     tool=$1
