@@ -97,14 +97,17 @@ static void forget_losses(struct eco_busy *busy)
     atomic_store_explicit(&busy->lost, 0, memory_order_relaxed);
 }
 
-/* Counts a loss of a region. The first in a row changes nothing: the next region takes all threads,
- * too. The second says how many threads regions take until the pause has ended. */
-static void note_loss(struct eco_busy *busy, int threads, int64_t now, int64_t loss)
+/* Counts a loss of a region. The first in a row changes nothing: after a try, the next region tries
+ * again. The second says how many threads regions take until the pause has ended. */
+static void note_loss(const struct eco_region *region, int threads, int64_t now)
 {
+    struct eco_busy *const busy = region->busy;
+    const int64_t loss = now - region->begin - region->done / region->threads;
     const int64_t lost = atomic_fetch_add_explicit(&busy->lost, loss, memory_order_relaxed) + loss;
     if (atomic_fetch_add_explicit(&busy->losses, 1, memory_order_relaxed) + 1 < LOSSES) {
         atomic_store_explicit(&busy->measure, MEASURED, memory_order_relaxed);
-        atomic_store_explicit(&busy->again, now, memory_order_relaxed);
+        if (region->tries)
+            atomic_store_explicit(&busy->again, now, memory_order_relaxed);
         return;
     }
     forget_losses(busy);
@@ -135,7 +138,7 @@ void eco_region_end(struct eco_region *region)
     if (!region->measured)
         return;
     if (late > 0 && (double)region->done < FEWER * fewer * (double)wall) {
-        note_loss(busy, fewer, now, wall - region->done / region->threads);
+        note_loss(region, fewer, now);
         return;
     }
     forget_losses(busy);

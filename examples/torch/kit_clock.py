@@ -5,6 +5,7 @@ On a GPU times come from CUDA events, which are read at the end: no step waits f
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -68,11 +69,12 @@ def start_memory(device: torch.device) -> dict[str, int]:
         torch.cuda.reset_peak_memory_stats(device)
         return {"allocated": torch.cuda.memory_allocated(device),
                 "free": torch.cuda.mem_get_info(device)[0]}
-    try:
+    with contextlib.suppress(AttributeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)  # memory that loading data left free would hide a model's
+    try:
         Path("/proc/self/clear_refs").write_text("5")  # 5 resets VmHWM; it needs Linux 4.0
         return {"resident": status_bytes("VmRSS")}
-    except (AttributeError, OSError):
+    except OSError:
         return {"resident": status_bytes("VmHWM")}
 
 

@@ -58,7 +58,7 @@ def _fold(path: str, graph: Any, known: dict[str, Any]) -> None:
     for node in graph.node:
         if node.op_type not in _FOLDED or not node.output or any(each not in known for each in node.input):
             continue
-        with contextlib.suppress(TypeError, BadArgument):  # other types, or operators that onnx no longer computes
+        with contextlib.suppress(TypeError, ValueError):  # types and shapes that do not fit, or operators that onnx dropped
             given = {each: _initialiser(path, known[each])._take() for each in node.input}
             spent += sum(given[each].nbytes for each in node.input)
             if spent <= 8 * graph.ByteSize():

@@ -582,12 +582,14 @@ def test_onnx_computed_of_initialisers(tmp_path):
     onnx.save(model, path)
     other.load(path)
     same(other, layer)
-    del graph.node[3:]
-    graph.node.extend(node("Concat", [f"{whole} {k - 1}" if k else whole] * 100, [f"{whole} {k}"], axis=0) for k in range(4))
-    graph.node[0].input[1] = f"{whole} 3"
-    onnx.save(model, path)
-    with pytest.raises(BadArgument, match="W of LSTM 'node0' .* must be an initialiser, or Slice"):
-        other.load(path)
+    large = [node("Concat", [f"{whole} {k - 1}" if k else whole] * 100, [f"{whole} {k}"], axis=0) for k in range(4)]
+    for wrong in (large, [node("Concat", [whole, "number 4"], [f"{whole} 3"], axis=0)]):
+        del graph.node[1:]
+        graph.node.extend(wrong)
+        graph.node[0].input[1] = f"{whole} 3"
+        onnx.save(model, path)
+        with pytest.raises(BadArgument, match="W of LSTM 'node0' .* must be an initialiser, or Slice"):
+            other.load(path)
 
 
 def test_onnx_in_both_directions(tmp_path):

@@ -10,19 +10,17 @@
 
 enum { MS = 1000000 };
 
-/* Runs a region without a CPU for `away`, in which a thread waits for `waited`, ns; returns its
- * number of threads. */
-static int pass_region(struct eco_busy *busy, int64_t away, int64_t waited)
+/* Runs a region of at most `all` threads without a CPU for `away`, in which a thread waits for
+ * `waited`, ns; returns its number of threads. */
+static int pass_region(struct eco_busy *busy, int all, int64_t away, int64_t waited)
 {
     struct eco_region region;
     struct eco_waits waits;
-    eco_region_begin(&region, busy, 2);
-    if (region.threads == 1)
-        return 1;
+    eco_region_begin(&region, busy, all);
     eco_region_enter(&region, &waits);
     clock_now += away;
     eco_waits_add(&waits, waited, 0);
-    for (int id = 0; id < 2; id++)
+    for (int id = 0; id < region.threads; id++)
         eco_region_leave(&region, &waits, id);
     eco_region_end(&region);
     return region.threads;
@@ -33,23 +31,27 @@ static int pass_region(struct eco_busy *busy, int64_t away, int64_t waited)
 START_TEST(takes_fewer_and_all_again)
 {
     struct eco_busy busy = {0};
-    ck_assert_int_eq(pass_region(&busy, 0, 0), 2);
+    ck_assert_int_eq(pass_region(&busy, 2, 0, 0), 2);
     ck_assert_int_eq(busy.measure, 0);
-    ck_assert_int_eq(pass_region(&busy, 5 * MS, MS), 2); /* noticed, not yet measured */
+    ck_assert_int_eq(pass_region(&busy, 2, 5 * MS, MS), 2); /* noticed, not yet measured */
     ck_assert_int_gt(busy.measure, 0);
     for (int64_t pause = 10 * MS; pause <= 1280 * MS; pause *= 2) {
         for (int k = 0; k < 2; k++)
-            ck_assert_int_eq(pass_region(&busy, 5 * MS, MS), 2);
+            ck_assert_int_eq(pass_region(&busy, 2, 5 * MS, MS), 2);
         ck_assert_int_eq(busy.most, 1);
         clock_now += (2 * pause < 1000 * MS ? 2 * pause : 1000 * MS) - 1;
-        ck_assert_int_eq(pass_region(&busy, 0, 0), 1);
+        ck_assert_int_eq(pass_region(&busy, 2, 0, 0), 1);
         clock_now += 1;
     }
     /* In a try CPUs that have slept are late once, as one is now and then: all threads stay. */
     for (int k = 0; k < 20; k++) {
-        ck_assert_int_eq(pass_region(&busy, k % 2 == 0 ? 5 * MS : 0, MS), 2);
+        ck_assert_int_eq(pass_region(&busy, 2, k % 2 == 0 ? 5 * MS : 0, MS), 2);
         ck_assert_int_eq(busy.most, k == 0);
     }
+    /* A loss on fewer threads does not cut their pause short. */
+    busy = (struct eco_busy){.most = 2, .again = clock_now + 1000 * MS, .measure = 1};
+    for (int k = 0; k < 2; k++)
+        ck_assert_int_eq(pass_region(&busy, 4, 5 * MS, MS), 2);
 }
 END_TEST
 
@@ -58,7 +60,7 @@ START_TEST(uneven_shares_take_all)
 {
     struct eco_busy busy = {0};
     for (int k = 0; k < 100; k++)
-        ck_assert_int_eq(pass_region(&busy, 0, MS), 2);
+        ck_assert_int_eq(pass_region(&busy, 2, 0, MS), 2);
 }
 END_TEST
 
