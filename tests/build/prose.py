@@ -45,7 +45,7 @@ COUNTS = {
     "functions of python/ecornn with more than six parameters":
         (19, 19, lambda: sum(n > 6 for n in python_parameters())),
     "lines of lib, common, cpu, gpu, include, tools":
-        (86659, 70500, ["tracked lines", *PRODUCT]),
+        (86661, 70500, ["tracked lines", *PRODUCT]),
     "lines of python/ecornn": (13103, 11000, ["tracked lines", "python/ecornn"]),
     "lines of python/native": (4969, 3300, ["tracked lines", "python/native"]),
     "lines of ort, the plug-in for ONNX Runtime": (2104, 1500, ["tracked lines", "ort/*.[ch]"]),
