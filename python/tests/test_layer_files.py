@@ -583,7 +583,10 @@ def test_onnx_computed_of_initialisers(tmp_path):
     other.load(path)
     same(other, layer)
     large = [node("Concat", [f"{whole} {k - 1}" if k else whole] * 100, [f"{whole} {k}"], axis=0) for k in range(4)]
-    for wrong in (large, [node("Concat", [whole, "number 4"], [f"{whole} 3"], axis=0)]):
+    for wrong in (large, [node("Concat", [whole, "number 4"], [f"{whole} 3"], axis=0)],
+                  [node("Concat", [whole, whole], [f"{whole} 3"])],
+                  [node("Slice", [whole, "number 0", "number 4", "number 16"], [f"{whole} 3"])],
+                  [node("Concat", [whole, whole], [f"{whole} 3"], axis=0, domain="other")]):
         del graph.node[1:]
         graph.node.extend(wrong)
         graph.node[0].input[1] = f"{whole} 3"
